@@ -15,6 +15,8 @@
 //     // needs: root | userns | xattr   skipped without
 //     // run: ...     more arguments
 //     // count: off   how many calls are made depends on timing
+//     // before: ...  it is also replayed after a run with this word that is not recorded, and then one
+//                     with the word `change`
 //     // gaps: ...    gaps that the trace may have, as `reenact show --json` names them
 #pragma once
 #ifndef _GNU_SOURCE

@@ -19,6 +19,9 @@ MOVES = READS | WRITES | BOTH | {"process_vm_readv", "process_vm_writev"}
 OPENS = {"open", "openat", "openat2", "creat"}
 SYNCS = {"fsync", "fdatasync"}
 RENAMES = {"rename", "renameat", "renameat2"}
+NAMES = RENAMES | {"link", "linkat"}
+# Calls after which a file has other paths, or a path leads elsewhere.
+MOUNTS = {"mount", "move_mount", "pivot_root", "chroot", "umount2"}
 # Calls that make another descriptor for an open file, or a task that shares it.
 SHARES = {"dup", "dup2", "dup3", "fcntl", "fork", "vfork", "clone", "clone3", "pidfd_getfd", "recvmsg"}
 SHARES |= BOTH | {"openat2"}
@@ -182,29 +185,81 @@ def by_path(calls):
     return {path: file for path, file in files.items() if path.startswith(("/", '{"base64'))}
 
 
-def check_files(stat, calls):
+class Groups:
+    """Paths that may lead to one file sooner or later: `stat` counts a file under its last path alone."""
+
+    def __init__(self, calls):
+        self.above = {}
+        directories = []
+        inodes = {}
+        for call in calls:
+            if call["errno"] is not None:
+                continue
+            named = [text(call["paths"][name]) for name in ("oldpath", "newpath") if name in call["paths"]]
+            if call["call"] in NAMES and len(named) == 2:
+                if named[0].startswith("/proc/"):
+                    # A file without a name gets one.
+                    named.append(named[1].rpartition("/")[0] + "/# (deleted)")
+                self.join(named)
+                directories.append(named)
+            for argument, file in call.get("files", {}).items():
+                if argument in call["paths"]:
+                    inode = json.dumps([file["dev"], file["ino"]])
+                    self.join([inode, text(call["paths"][argument])])
+        paths = [text(path) for call in calls for path in call["paths"].values()]
+        if any(call["call"] in MOUNTS for call in calls):
+            self.join(paths)
+        # What is below a directory moves with it, from one to the next.
+        below = set(paths)
+        for _ in range(3):
+            for taken in directories:
+                for old in taken:
+                    for path in [path for path in below if path.startswith(old + "/")]:
+                        moved = [new + path[len(old) :] for new in taken]
+                        self.join(moved)
+                        below.update(moved)
+
+    def of(self, path):
+        while path in self.above:
+            path = self.above[path]
+        return path
+
+    def join(self, paths):
+        first = self.of(paths[0]) if paths else None
+        for path in paths:
+            if self.of(path) != first:
+                self.above[self.of(path)] = first
+
+    def sums(self, files):
+        sums = collections.defaultdict(collections.Counter)
+        for path, counts in files:
+            sums[self.of(path)].update(counts)
+        return sums
+
+
+def check_files(stat, calls, groups):
     copies = any(call["call"] in BOTH for call in calls)
     keys = ["opens", "reads", "read_bytes", "writes", "write_bytes", "syncs"]
-    rows = {text(row["path"]): row for row in stat["files"] + stat["streams"]}
-    for path, file in by_path(calls).items():
-        row = rows.get(path, {key: 0 for key in keys})
+    rows = ((text(row["path"]), {key: row[key] for key in keys}) for row in stat["files"] + stat["streams"])
+    rows = groups.sums(rows)
+    for path, file in groups.sums(by_path(calls).items()).items():
         for key in keys:
             if not (copies and key in {"reads", "read_bytes", "writes", "write_bytes"}):
-                check(f"{path}: {key}", row[key], file[key])
+                check(f"{path}: {key}", rows[path][key], file[key])
     for table in ["directories", "mounts"]:
         for key in keys:
             of_files = sum(row[key] for row in stat["files"])
             check(f"{table}: {key}", sum(row[key] for row in stat[table]), of_files)
 
 
-def check_durability(stat, calls):
-    exact = by_path(calls)
+def check_durability(stat, calls, groups):
+    exact = groups.sums(by_path(calls).items())
     copies = any(call["call"] in BOTH for call in calls)
-    for row in stat["files"]:
-        file = exact.get(text(row["path"]), collections.Counter())
-        check(f"durability {row['path']}: syncs", row["syncs"], file["syncs"])
+    rows = ((text(row["path"]), {key: row[key] for key in ["syncs", "written_bytes"]}) for row in stat["files"])
+    for path, row in groups.sums(rows).items():
+        check(f"durability {path}: syncs", row["syncs"], exact[path]["syncs"])
         if not copies and row["written_bytes"]:
-            check(f"durability {row['path']}: written", row["written_bytes"], file["write_bytes"])
+            check(f"durability {path}: written", row["written_bytes"], exact[path]["write_bytes"])
     renames = sum(call["call"] in RENAMES and call["errno"] is None for call in calls)
     if not any("paths" in call and len(call["paths"]) < 2 for call in calls if call["call"] in RENAMES):
         check("renames", stat["renames"] <= renames, True)
@@ -287,8 +342,9 @@ def main():
     check_time(stat("time"), calls)
     check_tasks(stat("processes"), calls, events, "processes")
     check_tasks(stat("threads"), calls, events, "threads")
-    check_files(stat("files"), calls)
-    check_durability(stat("durability"), calls)
+    groups = Groups(calls)
+    check_files(stat("files"), calls, groups)
+    check_durability(stat("durability"), calls, groups)
     check_cache(stat("cache"), calls)
     for difference in differences:
         print(difference)

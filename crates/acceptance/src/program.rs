@@ -50,6 +50,9 @@ pub struct Program {
     pub needs: Vec<Need>,
     /// Arguments after the seed.
     pub args: Vec<String>,
+    /// The word for what is to be done before a recording, so that files are there; `change` is
+    /// then the word for the rest.
+    pub before: Option<String>,
     /// Gaps allowed in its trace.
     pub gaps: Vec<String>,
     /// True if every run makes the same calls.
@@ -66,6 +69,7 @@ impl Program {
             flags: Vec::new(),
             needs: Vec::new(),
             args: Vec::new(),
+            before: None,
             gaps: Vec::new(),
             countable: true,
         };
@@ -76,6 +80,7 @@ impl Program {
             match key.trim() {
                 "flags" => program.flags.extend(words()),
                 "run" => program.args.extend(words()),
+                "before" => program.before = words().next(),
                 "gaps" => program.gaps.extend(words()),
                 "count" if value.trim() == "off" => program.countable = false,
                 "needs" => {
@@ -164,13 +169,14 @@ mod tests {
     #[test]
     fn the_head_of_a_file_tells_what_is_special() {
         let text = "// A program.\n// flags: -static -O1\n// needs: root xattr\n// count: off\n\
-                    // run: a b\nint x; // flags: -none\n";
+                    // run: a b\n// before: first\nint x; // flags: -none\n";
         let program = Program::parse(Path::new("/x/name.c"), text).unwrap();
         assert_eq!(program.name, "name");
         assert_eq!(program.flags, ["-static", "-O1"]);
         assert_eq!(program.needs, [Need::Root, Need::Xattrs]);
         assert_eq!(program.args, ["a", "b"]);
         assert!(!program.countable);
+        assert_eq!(program.before.as_deref(), Some("first"));
         assert!(Program::parse(Path::new("x.c"), "// needs: luck\n").is_err());
     }
 }

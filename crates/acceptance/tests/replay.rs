@@ -54,22 +54,43 @@ fn main() -> ExitCode {
                     .map(|need| format!("{need:?}"))
                     .or(traced.then(|| "a whole recording".to_owned()));
                 let program = program.clone();
-                let check = move |stage: &Stage, who| replayed(stage, who, &program);
+                let whole = program.clone();
+                let check =
+                    move |stage: &Stage, who| replayed(stage, who, &whole, None, &whole.args);
                 trials.add(&name, who, missing.as_deref(), check);
+                if program.before.is_some() {
+                    let name = format!("{name}_on_files_that_were_there");
+                    let check = move |stage: &Stage, who| replayed_change(stage, who, &program);
+                    trials.add(&name, who, missing.as_deref(), check);
+                }
             }
         }
         Ok(())
     })
 }
 
-fn replayed(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
+/// Records only what comes after the files were made.
+fn replayed_change(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
+    replayed(stage, who, program, program.before.as_deref(), &["change".to_owned()])
+}
+
+fn replayed(
+    stage: &Stage,
+    who: Who,
+    program: &Program,
+    before: Option<&str>,
+    args: &[String],
+) -> Result<(), Complaint> {
     let binary = program.build(stage)?;
     let place = Place::new(stage, who)?;
     let trace = place.trace("program.rnt");
     let seed = tier::seed().to_string();
+    if let Some(before) = before {
+        place.run(place.command(&binary).args([&seed, before]))?.success(before)?;
+    }
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").arg(&binary);
-    place.run(record.arg(&seed).args(&program.args))?;
+    place.run(record.arg(&seed).args(args))?;
     // Clears the place: the replay must depend on the trace alone.
     place.clear()?;
 

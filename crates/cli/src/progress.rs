@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use model::{Conditions, Unread, Visitor};
+use model::{Conditions, Namespace, Unread, Visitor};
 use render::amounts::show_size;
 use trace::Trace;
 use trace::format::kind;
@@ -88,6 +88,19 @@ pub fn walk(
 ) -> Result<Unread, Failure> {
     let progress = Progress::new(trace, 1);
     model::walk(trace, conditions, &mut |moment, wanted, contents| {
+        progress.advance(1);
+        visit(moment, wanted, contents)
+    })
+}
+
+/// The same, and follows what calls do to files. Also returns these.
+pub fn walk_files(
+    trace: &Trace,
+    conditions: &Conditions,
+    visit: &mut Visitor<'_, Failure>,
+) -> Result<(Namespace, Unread), Failure> {
+    let progress = Progress::new(trace, 1);
+    model::walk_files(trace, conditions, &mut |moment, wanted, contents| {
         progress.advance(1);
         visit(moment, wanted, contents)
     })

@@ -4,12 +4,11 @@
 
 mod text;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
-use model::{Contents, Moment};
+use model::{FileId, Moment, Namespace};
 use render::escape::escape;
-use stats::tracker::{FileId, OTHERS, Tracker};
 use syscalls::Act;
 use trace::event::{Call, EventKind};
 
@@ -20,6 +19,9 @@ pub const JOBS_MAX: usize = 256;
 /// Limit for the files of all logs together.
 const ADDED_MAX: usize = 2 << 20;
 
+/// Limit for the bytes of the paths of files.
+const PATH_BYTES_MAX: usize = 32 << 20;
+
 /// Folder for the files that fio reads and writes, beside the logs.
 pub const FILES: &str = "files";
 
@@ -29,17 +31,27 @@ type Create<'a, W, E> = dyn FnMut(&str) -> Result<W, E> + 'a;
 /// Writes a trace's events, in their order, as logs, job files and a list of files.
 pub struct Exporter<'a, W: Write, E> {
     create: &'a mut Create<'a, W, E>,
-    tracker: Tracker,
     logs: Vec<Log<BufWriter<W>>>,
     /// Log and process of each live thread.
     threads: HashMap<u32, (usize, u32)>,
     /// Logs that no live thread uses.
     free: Vec<usize>,
-    /// Highest end of all reads of each file.
-    read: BTreeMap<FileId, u64>,
-    touched: HashSet<FileId>,
+    /// Files for fio, one for each path: fio removes none.
+    files: Vec<Placed>,
+    by_path: HashMap<Vec<u8>, usize>,
+    by_id: HashMap<FileId, usize>,
+    path_bytes: usize,
     added: usize,
     counts: Counts,
+}
+
+/// A file for fio.
+struct Placed {
+    /// The first file that it stands for.
+    file: FileId,
+    name: String,
+    /// Highest end of all reads of it.
+    read_end: u64,
 }
 
 /// What was written, and what fio cannot be given.
@@ -60,26 +72,22 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
     pub fn new(create: &'a mut Create<'a, W, E>) -> Exporter<'a, W, E> {
         Exporter {
             create,
-            tracker: Tracker::new(),
             logs: Vec::new(),
             threads: HashMap::new(),
             free: Vec::new(),
-            read: BTreeMap::new(),
-            touched: HashSet::new(),
+            files: Vec::new(),
+            by_path: HashMap::new(),
+            by_id: HashMap::new(),
+            path_bytes: 0,
             added: 0,
             counts: Counts::default(),
         }
     }
 
-    /// Takes the next event, which goes into a log if it is wanted.
-    pub fn event(
-        &mut self,
-        moment: &Moment<'_>,
-        wanted: bool,
-        contents: &mut dyn Contents,
-    ) -> Result<(), E> {
+    /// Takes the next event of a walk that follows files. It goes into a log if it is wanted.
+    pub fn event(&mut self, moment: &Moment<'_>, wanted: bool) -> Result<(), E> {
         match &moment.event.kind {
-            EventKind::Call(call) => self.call(call, moment, wanted, contents)?,
+            EventKind::Call(call) if wanted => self.call(call, moment)?,
             EventKind::End { .. } => self.ended(&[moment.event.thread]),
             EventKind::Exit { process, .. } => {
                 let threads = self.threads_of(*process);
@@ -90,27 +98,15 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        call: &Call,
-        moment: &Moment<'_>,
-        wanted: bool,
-        contents: &mut dyn Contents,
-    ) -> Result<(), E> {
-        let touch = self.tracker.look(moment, call, contents);
-        if !wanted {
-            return Ok(());
-        }
+    fn call(&mut self, call: &Call, moment: &Moment<'_>) -> Result<(), E> {
+        let touch = moment.touch;
         let mut held = false;
         for access in touch.accesses.iter().flatten().filter(|access| access.bytes > 0) {
             let Some(offset) = access.offset else { continue };
             let bytes = access.bytes;
-            let action = if access.is_write {
-                Action::Write { offset, bytes }
-            } else {
-                let end = self.read.entry(access.file).or_default();
-                *end = (*end).max(offset.saturating_add(bytes));
-                Action::Read { offset, bytes }
+            let action = match access.is_write {
+                true => Action::Write { offset, bytes },
+                false => Action::Read { offset, bytes },
             };
             held |= self.add(moment, access.file, action)?;
         }
@@ -118,7 +114,7 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
         if matches!(act, Act::SyncFile | Act::SyncData)
             && call.success().is_some()
             && let Some((file, _)) = touch.by_fd
-            && self.tracker.file(file).is_stored
+            && moment.files.file(file).is_stored
         {
             let action = if act == Act::SyncData { Action::Datasync } else { Action::Sync };
             held |= self.add(moment, file, action)?;
@@ -131,16 +127,47 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
     /// Adds an access to the log of the event's thread. Returns false if fio cannot be given it.
     fn add(&mut self, moment: &Moment<'_>, file: FileId, action: Action) -> Result<bool, E> {
         let log = self.log(moment)?;
+        let Some(number) = self.number(file, moment.files) else {
+            self.counts.too_many += 1;
+            return Ok(false);
+        };
         let log = &mut self.logs[log];
-        if file == OTHERS || self.added >= ADDED_MAX && !log.has(file) {
+        if self.added >= ADDED_MAX && !log.has(number) {
             self.counts.too_many += 1;
             return Ok(false);
         }
-        self.added += usize::from(!log.has(file));
-        self.touched.insert(file);
-        let name = text::plain_name(file, &self.tracker.file(file).path);
-        log.add(moment.enter_ns, file, &name, action)?;
+        self.added += usize::from(!log.has(number));
+        let file = &mut self.files[number];
+        if let Action::Read { offset, bytes } = action {
+            file.read_end = file.read_end.max(offset.saturating_add(bytes));
+        }
+        log.add(moment.enter_ns, number, &file.name, action)?;
         Ok(true)
+    }
+
+    /// Returns the number of fio's file for a file; `None` beyond the limits.
+    fn number(&mut self, file: FileId, files: &Namespace) -> Option<usize> {
+        if let Some(number) = self.by_id.get(&file) {
+            return Some(*number);
+        }
+        if file == FileId::OTHERS {
+            return None;
+        }
+        let path = files.path(file);
+        let number = match self.by_path.get(&path) {
+            Some(number) => *number,
+            None if self.path_bytes + path.len() > PATH_BYTES_MAX => return None,
+            None => {
+                let number = self.files.len();
+                self.path_bytes += path.len();
+                let name = text::plain_name(file.index(), &path);
+                self.files.push(Placed { file, name, read_end: 0 });
+                self.by_path.insert(path, number);
+                number
+            }
+        };
+        self.by_id.insert(file, number);
+        Some(number)
     }
 
     /// Returns the log of the event's thread.
@@ -192,19 +219,19 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
         replay.flush()?;
         let mut prepare = BufWriter::new((self.create)("prepare.fio")?);
         prepare.write_all(text::PREPARE_HEAD.as_bytes())?;
-        for (file, bytes) in self.read.iter().filter(|(file, _)| self.touched.contains(*file)) {
-            let name = text::plain_name(*file, &self.tracker.file(*file).path);
-            prepare.write_all(text::prepare_job(*file, &name, *bytes).as_bytes())?;
+        for file in self.files.iter().filter(|file| file.read_end > 0) {
+            let job = text::prepare_job(file.file.index(), &file.name, file.read_end);
+            prepare.write_all(job.as_bytes())?;
         }
         prepare.flush()?;
         let mut list = BufWriter::new((self.create)("files.tsv")?);
-        let mut touched: Vec<FileId> = self.touched.into_iter().collect();
-        touched.sort_unstable();
-        for file in touched {
-            let path = &self.tracker.file(file).path;
+        let mut paths: Vec<(&[u8], usize)> =
+            self.by_path.iter().map(|(path, number)| (&path[..], *number)).collect();
+        paths.sort_unstable_by_key(|(_, number)| self.files[*number].file);
+        for (path, number) in paths {
             let mut shown = String::new();
             escape(&mut shown, path, &[]);
-            writeln!(list, "{}\t{shown}", text::plain_name(file, path))?;
+            writeln!(list, "{}\t{shown}", self.files[number].name)?;
         }
         list.flush()?;
         Ok(self.counts)

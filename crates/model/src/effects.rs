@@ -3,6 +3,7 @@
 mod mounting;
 mod tasks;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
@@ -20,116 +21,16 @@ use trace::event::{Call, Outcome};
 use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
 use crate::decode::{message, sockaddr, symbols};
-use crate::descriptors::{Addresses, Description, Descriptor, Origin};
+use crate::descriptors::Descriptor;
 use crate::filters;
+use crate::open_files::{Addresses, Description, Origin, Position};
 use crate::path::{self, Own};
 use crate::places::Place;
-use crate::world::{CredentialsChange, Directory, TiesChange, ViewChange, World};
+use crate::step::{Effect, Step, Through};
+use crate::world::{CredentialsChange, World};
 
 /// Limit for the bytes of a path argument; the kernel's limit is 4096.
 const PATH_BYTES_MAX: usize = 8192;
-
-/// One change of a world.
-#[derive(Debug)]
-pub(crate) enum Effect {
-    Install { fd: i32, entry: Descriptor },
-    Close { fd: i32 },
-    CloseRange { first: u32, last: u32 },
-    SetCloseOnExec { first: u32, last: u32, on: bool },
-    Chdir { directory: Rc<Directory> },
-    Bound { description: Rc<Description>, local: String },
-    Connected { description: Rc<Description>, peer: String },
-    UnshareFiles,
-    UnshareCwd,
-    View(ViewChange),
-    Filter { program: Vec<u8>, all_threads: bool },
-    Ties(TiesChange),
-    Credentials(CredentialsChange),
-}
-
-/// A path argument that goes through a /proc link to one of the process's own directories.
-#[derive(Debug)]
-pub struct Through {
-    /// Number of the argument.
-    pub arg: u8,
-    /// The directory that the link leads to.
-    pub own: Own,
-    /// The rest of the path, relative to that directory.
-    pub below: Vec<u8>,
-}
-
-/// The changes that an event is about to make.
-#[derive(Debug, Default)]
-pub struct Step {
-    /// The thread of the event.
-    pub thread: u32,
-    /// Absolute path of each path argument, by argument number.
-    pub paths: Vec<(u8, Vec<u8>)>,
-    /// Path arguments that go through /proc links to the process's own directories.
-    pub through: Vec<Through>,
-    /// Path arguments that lead elsewhere because of the process's mounts, links or root, each with
-    /// the path that leads there without them.
-    pub aside: Vec<(u8, Vec<u8>)>,
-    /// Directory that stands for the root of a new, empty mount, and its mode.
-    pub makes: Option<(Vec<u8>, u32)>,
-    /// True if the program's own seccomp filter answered the call, so that it was not made.
-    pub answered: bool,
-    pub(crate) places: Vec<(u8, Place)>,
-    pub(crate) at_entry: Vec<Effect>,
-    pub(crate) at_exit: Vec<Effect>,
-    pub(crate) exit_tsc: Option<u64>,
-    pub(crate) ended: bool,
-    pub(crate) exited: Option<u32>,
-}
-
-impl Step {
-    /// The place that the first path argument leads to.
-    fn first_place(&self) -> Place {
-        let path = self.paths.first().map(|(_, path)| path.clone()).unwrap_or_default();
-        let mount = self.places.first().map_or(0, |(_, place)| place.mount);
-        Place { mount, path }
-    }
-
-    /// Returns the working directory that the call sets.
-    pub fn directory(&self) -> Option<&Rc<Directory>> {
-        self.at_exit.iter().find_map(|effect| match effect {
-            Effect::Chdir { directory } => Some(directory),
-            _ => None,
-        })
-    }
-
-    /// Returns the descriptors that the call creates.
-    pub fn gives(&self) -> impl Iterator<Item = (i32, &Descriptor)> {
-        self.at_exit.iter().filter_map(|effect| match effect {
-            Effect::Install { fd, entry } => Some((*fd, entry)),
-            _ => None,
-        })
-    }
-
-    /// Returns the ranges (first and last) of descriptors that the call closes, open or not.
-    pub fn closes(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.at_entry.iter().filter_map(|effect| match effect {
-            Effect::Close { fd } => Some((*fd as u32, *fd as u32)),
-            Effect::CloseRange { first, last } => Some((*first, *last)),
-            _ => None,
-        })
-    }
-
-    /// Returns true if the call changes descriptors or directories.
-    pub fn changes(&self) -> bool {
-        !(self.at_entry.is_empty() && self.at_exit.is_empty())
-    }
-
-    /// Returns true if the thread stops sharing its descriptor table.
-    pub fn leaves_files(&self) -> bool {
-        self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareFiles))
-    }
-
-    /// Returns true if the thread stops sharing its working directory.
-    pub fn leaves_directory(&self) -> bool {
-        self.at_entry.iter().chain(&self.at_exit).any(|e| matches!(e, Effect::UnshareCwd))
-    }
-}
 
 /// Returns true if no call of a row touches descriptors or directories, or names a path.
 fn is_inert(row: &Syscall) -> bool {
@@ -298,6 +199,9 @@ pub(crate) fn of_call(
         look.mounts(step);
     }
     look.new_descriptors(ret, step);
+    for (_, given) in step.gives() {
+        given.description.give_number(look.world.open_ids());
+    }
 }
 
 struct Look<'a> {
@@ -491,7 +395,16 @@ impl Look<'_> {
         if let Some((_, path)) = step.paths.first() {
             let flags = open_flags(call, self.contents);
             let opened = |path, origin, mount, identity| {
-                Rc::new(Description { path, identity, origin, flags, mount, ..Default::default() })
+                let position = Cell::new(Position::opened(flags));
+                Rc::new(Description {
+                    path,
+                    identity,
+                    origin,
+                    flags,
+                    mount,
+                    position,
+                    ..Default::default()
+                })
             };
             if let Some(same) = self.behind_own_link(path) {
                 let (path, origin, mount) = (same.path.clone(), same.origin, same.mount);

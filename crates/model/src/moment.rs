@@ -1,9 +1,16 @@
 //! One event with the state of the world at its beginning.
 
+use std::sync::LazyLock;
+
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 
-use crate::effects::Step;
+use crate::namespace::Namespace;
+use crate::step::Step;
+use crate::touch::Touch;
 use crate::world::{Credentials, Ties, View, World};
+
+/// For walks that do not follow files.
+static NOTHING: LazyLock<(Touch, Namespace)> = LazyLock::new(Default::default);
 
 /// The input of code that processes events one by one.
 pub struct Moment<'a> {
@@ -23,6 +30,10 @@ pub struct Moment<'a> {
     pub world: &'a World,
     /// Changes made by the event.
     pub step: &'a Step,
+    /// What the event did to files: nothing in a walk that does not follow them.
+    pub touch: &'a Touch,
+    /// The files, after the event.
+    pub files: &'a Namespace,
 }
 
 impl<'a> Moment<'a> {
@@ -56,7 +67,8 @@ impl<'a> Moment<'a> {
                 None => (None, None),
             },
         };
-        Moment { seq, event, pid, tid, enter_ns, exit_ns, world, step }
+        let (touch, files) = &*NOTHING;
+        Moment { seq, event, pid, tid, enter_ns, exit_ns, world, step, touch, files }
     }
 
     /// Returns the number of the event's process, if known.

@@ -21,8 +21,8 @@ use trace::sources::Fate;
 use trace::{ReadError, Trace};
 
 use crate::contents::{Contents, Stored, latest};
-use crate::descriptors::{Description, Origin};
 use crate::mappings::ReadOnly;
+use crate::open_files::{Description, Origin};
 use crate::path;
 use crate::realm;
 use crate::world::World;

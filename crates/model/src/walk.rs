@@ -2,6 +2,8 @@
 
 use trace::{ReadError, Sequenced, Trace};
 
+use crate::namespace::Namespace;
+use crate::touch::{self, Touch};
 use crate::{Conditions, Contents, Moment, Stored, World};
 
 /// Limit for the errors that are kept.
@@ -37,9 +39,21 @@ pub fn clock(trace: &Trace) -> impl Fn(u64) -> u64 + '_ {
 #[derive(Default)]
 pub struct Walk {
     world: World,
+    /// The files, if the walk follows them.
+    files: Option<Namespace>,
 }
 
 impl Walk {
+    /// Makes a walk that also follows what calls do to files.
+    pub fn following_files() -> Walk {
+        Walk { files: Some(Namespace::default()), ..Walk::default() }
+    }
+
+    /// Ends the walk. Returns the files.
+    pub fn into_files(self) -> Namespace {
+        self.files.unwrap_or_default()
+    }
+
     /// Passes the next event to `visit`, with the world as the event began.
     pub fn event<T>(
         &mut self,
@@ -49,7 +63,15 @@ impl Walk {
         visit: impl FnOnce(&Moment<'_>, &mut dyn Contents) -> T,
     ) -> T {
         let step = self.world.step(&next.event, contents);
-        let moment = Moment::new(next.seq, &next.event, &self.world, &step, clock);
+        let (world, event) = (&self.world, &next.event);
+        let touch = match &mut self.files {
+            Some(files) => touch::of_event(event, world, &step, files, contents),
+            None => Touch::default(),
+        };
+        let mut moment = Moment::new(next.seq, event, world, &step, clock);
+        if let Some(files) = &self.files {
+            (moment.touch, moment.files) = (&touch, files);
+        }
         let visited = visit(&moment, contents);
         self.world.finish(step);
         visited
@@ -72,8 +94,28 @@ pub fn walk<E>(
     conditions: &Conditions,
     visit: &mut Visitor<'_, E>,
 ) -> Result<Unread, E> {
+    pass(&mut Walk::default(), trace, conditions, visit)
+}
+
+/// The same, and follows what calls do to files. Also returns these.
+pub fn walk_files<E>(
+    trace: &Trace,
+    conditions: &Conditions,
+    visit: &mut Visitor<'_, E>,
+) -> Result<(Namespace, Unread), E> {
+    let mut walk = Walk::following_files();
+    let unread = pass(&mut walk, trace, conditions, visit)?;
+    Ok((walk.into_files(), unread))
+}
+
+fn pass<E>(
+    walk: &mut Walk,
+    trace: &Trace,
+    conditions: &Conditions,
+    visit: &mut Visitor<'_, E>,
+) -> Result<Unread, E> {
     let (clock, mut stored) = (clock(trace), Stored(trace));
-    let (mut walk, mut unread) = (Walk::default(), Unread::default());
+    let mut unread = Unread::default();
     let all = conditions.accepts_all();
     let mut cursor = trace.cursor();
     // The memory of one event serves all.

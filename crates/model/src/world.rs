@@ -2,6 +2,7 @@
 
 mod credentials;
 mod directory;
+mod fold;
 mod spawned;
 mod tasks;
 mod ties;
@@ -13,14 +14,15 @@ use std::rc::Rc;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::part;
-use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState, RECORDER, StartHow};
+use trace::event::{Call, Data, Outcome, ProcessState, StartHow};
 
 use crate::budget::{Budget, Held};
 use crate::contents::Contents;
-use crate::descriptors::{Description, DescriptorTable, Entry};
-use crate::effects::{self, Effect, Step};
+use crate::descriptors::{DescriptorTable, Entry};
 use crate::filters::Filters;
+use crate::open_files::{Description, OpenId, OpenIds};
 use crate::places::{Links, Place, Space};
+use crate::step::{Effect, Step};
 pub use credentials::{Credentials, IdSet};
 pub(crate) use credentials::{CredentialsChange, IdChange, given};
 pub use directory::Directory;
@@ -28,7 +30,6 @@ use directory::{Cwd, copy};
 use spawned::{Creator, Spawned, claim};
 pub use ties::Ties;
 pub(crate) use ties::TiesChange;
-pub(crate) use views::ViewChange;
 
 /// Limit for the bytes of argument strings kept per process.
 const ARGV_BYTES_MAX: usize = 64 << 10;
@@ -138,6 +139,7 @@ pub struct World {
     /// yet.
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
     budget: Budget,
+    open_ids: OpenIds,
     /// Number of descriptors and tasks left out for lack of budget.
     left_out: u64,
 }
@@ -212,6 +214,15 @@ impl World {
         }
     }
 
+    /// Calls `each` for every open file that nobody has open any more since the event before.
+    pub fn closed_files(&self, each: &mut dyn FnMut(OpenId)) {
+        self.open_ids.closed(each);
+    }
+
+    pub(crate) fn open_ids(&self) -> &OpenIds {
+        &self.open_ids
+    }
+
     /// Calls `each` for every descriptor of the live threads with its process id, repeatedly for
     /// shared ones.
     pub fn descriptors_of_all(&self, each: &mut dyn FnMut(u32, Entry<'_>)) {
@@ -257,92 +268,13 @@ impl World {
         self.filtered && filters().is_some_and(|filters| filters.answer(call))
     }
 
-    /// Processes one event.
-    pub fn apply(&mut self, event: &Event, contents: &mut dyn Contents) {
-        let step = self.step(event, contents);
-        self.finish(step);
-    }
-
-    /// Does the work of [`World::apply`] for a call that has no effect on a world.
-    #[inline]
-    pub fn pass(&mut self, event: &Event) {
-        self.advance(event.tsc);
-        if let Some(thread) = self.threads.get_mut(&event.thread) {
-            thread.fresh = false;
-            if thread.outstanding.is_some() {
-                self.settle(event.thread);
-            }
-        }
-    }
-
-    /// First half of [`World::apply`]: advances the world to the start of the event and returns the
-    /// changes it will make. A call can be decoded between the two halves.
-    pub fn step(&mut self, event: &Event, contents: &mut dyn Contents) -> Step {
-        self.advance(event.tsc);
-        self.settle(event.thread);
-        let mut step = Step { thread: event.thread, ..Step::default() };
-        match &event.kind {
-            EventKind::Call(call) => {
-                if let Some(thread) = self.threads.get_mut(&event.thread) {
-                    thread.fresh = false;
-                }
-                step.answered = self.is_answered(event.thread, call);
-                if step.answered || effects::changes_nothing(call) {
-                    return step;
-                }
-                if let Some(flags) = effects::spawn_flags(call, contents)
-                    && let Some(thread) = self.threads.get_mut(&event.thread)
-                {
-                    let maker = self.processes.get(&thread.process);
-                    let ties =
-                        maker.map(|maker| maker.ties.of_child(maker.pid, thread.process, flags));
-                    thread.spawn(flags, call, ties.unwrap_or_default());
-                }
-                effects::of_call(self, call, contents, &mut step);
-            }
-            EventKind::Start { how, process, parent, pid, tid } => {
-                self.start(event.thread, *how, *process, *parent, *pid, *tid);
-            }
-            EventKind::Image { tid, data } => self.image(event.thread, *tid, data, contents),
-            EventKind::State(state) if event.thread != RECORDER => self.correct(state),
-            EventKind::State(state) => self.announce(state),
-            EventKind::End { .. } => step.ended = true,
-            EventKind::Exit { process, .. } => step.exited = Some(*process),
-            EventKind::Signal { .. }
-            | EventKind::Stall { .. }
-            | EventKind::Gap { .. }
-            | EventKind::Other(_)
-            | EventKind::Unknown(_) => {}
-        }
-        step
-    }
-
-    /// Second half of [`World::apply`]: makes the changes.
-    pub fn finish(&mut self, step: Step) {
-        for effect in step.at_entry {
-            self.effect(step.thread, effect);
-        }
-        if let (Some(exit_tsc), Some(thread)) = (step.exit_tsc, self.threads.get_mut(&step.thread))
-            && !step.at_exit.is_empty()
-        {
-            thread.outstanding = Some(exit_tsc);
-            self.outstanding.insert((exit_tsc, step.thread), step.at_exit);
-        }
-        if step.ended {
-            self.end(step.thread);
-        }
-        if let Some(process) = step.exited {
-            self.exit(process);
-        }
-    }
-
     pub(crate) fn expect_filters(&mut self) {
         self.filtered = true;
     }
 
     /// Makes a table with nothing known to be open.
     fn no_files(&self) -> Rc<RefCell<DescriptorTable>> {
-        Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone())))
+        Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone(), self.open_ids.clone())))
     }
 
     /// Makes a working directory with the initial root.

@@ -3,10 +3,8 @@
 use model::contents::is_out;
 use model::decode::shape::Shape;
 use model::decode::{Decoded, Returned};
-use model::{Moment, Value};
+use model::{Moment, Value, file_use};
 use render::json;
-use stats::role;
-use stats::tracker::Touch;
 use syscalls::table::NUMBER_LIMIT;
 use trace::event::{Call, Outcome};
 
@@ -55,8 +53,6 @@ pub struct Seen<'a> {
     pub call: &'a Call,
     /// Its decoded arguments and result.
     pub decoded: &'a Decoded,
-    /// Its effects on files.
-    pub touch: &'a Touch,
     /// The data that it transferred.
     pub carried: &'a [Carried],
     /// Wall clock time at the start of the trace.
@@ -66,7 +62,7 @@ pub struct Seen<'a> {
 impl Seen<'_> {
     /// Adds the row of the table `calls`.
     pub fn add(&self, batch: &mut Batch) {
-        let Seen { moment, call, decoded, touch, .. } = self;
+        let Seen { moment, call, decoded, .. } = self;
         let id = |id: u32| i64::from(id);
         let mut row = batch.row();
         row.number(moment.seq.map(|seq| seq as i64));
@@ -82,9 +78,9 @@ impl Seen<'_> {
         let first = moment.step.paths.first().map(|(_, path)| &path[..]);
         row.text(first.or_else(|| self.descriptor().and_then(|(_, path)| path)));
         row.number(self.descriptor().map(|(fd, _)| fd.into()));
-        let access = touch.accesses.iter().flatten().next();
+        let access = moment.touch.accesses.iter().flatten().next();
         row.number(access.and_then(|access| access.offset).map(|offset| offset as i64));
-        let moved = role::of(call.nr).moved(call);
+        let moved = file_use::of(call.nr).moved(call);
         row.number(moved.map(|bytes| bytes as i64));
         let data = self.carried.first().map(|carried| carried.buffer);
         row.number(data.map(|data| data.length as i64));

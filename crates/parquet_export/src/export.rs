@@ -6,7 +6,6 @@ use model::decode::shape::shape_of;
 use model::decode::{self, Limits};
 use model::{Contents, Moment};
 use render::{json, objects};
-use stats::tracker::Tracker;
 use trace::Trace;
 use trace::event::{Call, EventKind};
 
@@ -76,7 +75,6 @@ pub struct Export<'a> {
     options: Options,
     epoch_ns: u64,
     sink: Sink,
-    tracker: Tracker,
     lives: Processes,
     known: Known,
     carried: Vec<Carried>,
@@ -102,7 +100,6 @@ impl<'a> Export<'a> {
             trace,
             epoch_ns,
             sink,
-            tracker: Tracker::new(),
             lives: Processes::new(epoch_ns),
             known: Known::default(),
             carried: Vec::new(),
@@ -118,7 +115,7 @@ impl<'a> Export<'a> {
         })
     }
 
-    /// Processes the next event. It always updates tracked state, but is written only if `wanted`.
+    /// Processes the next event of a walk that follows files. It always updates tracked state, but is written only if `wanted`.
     pub fn add(
         &mut self,
         moment: &Moment<'_>,
@@ -147,7 +144,6 @@ impl<'a> Export<'a> {
         wanted: bool,
         contents: &mut dyn Contents,
     ) -> Result<(), Error> {
-        let touch = self.tracker.look(moment, call, contents);
         if !wanted {
             return Ok(());
         }
@@ -162,7 +158,6 @@ impl<'a> Export<'a> {
             moment,
             call,
             decoded: &decoded,
-            touch: &touch,
             carried: &self.carried,
             epoch_ns: self.epoch_ns,
         };

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use model::decode::siginfo;
+use model::file_use::{self, FileUse};
 use model::{Argv, Contents, Moment, Origin, names, spawn_flags};
 use render::escape::escape;
 use render::text;
-use stats::role::{self, Role};
 use syscalls::Act;
 use syscalls::abi::signals;
 use trace::event::FieldValue;
@@ -164,10 +164,10 @@ impl<W: Write> Exporter<W> {
     ) -> io::Result<()> {
         let thread = moment.event.thread;
         self.end_unfinished(thread, moment.enter_ns)?;
-        let role = role::of(call.nr);
-        let moved = role.moved(call).unwrap_or(0);
+        let used = file_use::of(call.nr);
+        let moved = used.moved(call).unwrap_or(0);
         let mut flows = Vec::new();
-        if let Some(pipe) = pipe_of(moment, call, role.to).filter(|_| moved > 0) {
+        if let Some(pipe) = pipe_of(moment, call, used.to).filter(|_| moved > 0) {
             let flow = wanted.then(|| self.next_flow());
             flows.extend(flow);
             self.pipes.write(&pipe, moved, flow);
@@ -209,9 +209,9 @@ impl<W: Write> Exporter<W> {
         };
         let under_way = UnderWay {
             track: wanted.then(|| self.tasks.of(moment, thread).track),
-            read: if role.from.is_some() { moved } else { 0 },
-            written: if role.to.is_some() { moved } else { 0 },
-            pipe: pipe_of(moment, call, role.from).filter(|_| moved > 0 && takes(call)),
+            read: if used.from.is_some() { moved } else { 0 },
+            written: if used.to.is_some() { moved } else { 0 },
+            pipe: pipe_of(moment, call, used.from).filter(|_| moved > 0 && takes(call)),
         };
         self.tasks.of(moment, thread).returns_ns = Some(exit_ns);
         self.under_way.insert((exit_ns, thread), under_way);
@@ -419,7 +419,7 @@ fn takes(call: &Call) -> bool {
 
 /// Returns the pipe behind a descriptor argument, if a recorded process created it.
 fn pipe_of(moment: &Moment<'_>, call: &Call, arg: Option<u8>) -> Option<Vec<u8>> {
-    let fd = Role::descriptor(call, arg)?;
+    let fd = FileUse::descriptor(call, arg)?;
     let table = moment.world.descriptors(moment.event.thread)?;
     let description = &table.get(fd)?.description;
     (description.origin == Origin::Pipe).then(|| description.path.clone())

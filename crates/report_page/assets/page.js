@@ -171,7 +171,7 @@ function build() {
 function footer() {
   const notes = [
     "The numbers are those of reenact stat; quantiles are exact to 1/16 of the power of two below them.",
-    "A file counts under the path by which it was opened or named. Data that is moved by mapped memory or io_uring passes no call and is not counted.",
+    "A file counts under the last path that it had, together with the files that had this path before. Data that is moved by mapped memory or io_uring passes no call and is not counted.",
     data.replay ? null : "A comparison with a replay is shown if one is given: reenact replay TRACE --json > replay.json, reenact report TRACE --replay replay.json.",
     "Names are shown as the terminal would show them: control characters and bytes that are no text as \\ooo.",
   ];

@@ -19,7 +19,6 @@ use stats::spread::{self, Of, Spread};
 use stats::steps;
 use stats::tasks::{self, Tasks};
 use stats::timeline::{self, Timeline};
-use stats::tracker::Tracker;
 use trace::Trace;
 
 /// Limit for the time steps of charts.
@@ -150,7 +149,7 @@ pub fn gather(trace: &Trace) -> Gathered {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.saturating_sub(1).clamp(1, WORKERS_MAX);
     let mut in_order = InOrder::new(trace, interval_ns);
-    let (counted, (mut tracker, unread)) = thread::scope(|scope| {
+    let (counted, (namespace, unread)) = thread::scope(|scope| {
         let count = || pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
         let counting = scope.spawn(count);
         let passed = pass::in_order(trace, &Conditions::default(), &mut in_order);
@@ -158,8 +157,8 @@ pub fn gather(trace: &Trace) -> Gathered {
     });
     let (counts, mut all_unread) = counted;
     all_unread.left_out = unread.left_out;
-    let files = in_order.files.finish(&tracker);
-    let plots = plots(trace, interval_ns, &files, in_order.offsets, &mut tracker);
+    let files = in_order.files.finish(&namespace);
+    let plots = plots(trace, interval_ns, &files, in_order.offsets);
     Gathered {
         span_ns,
         interval_ns,
@@ -169,8 +168,8 @@ pub fn gather(trace: &Trace) -> Gathered {
         time: counts.time.finish(),
         tasks: counts.tasks.finish(&mut Stored(trace)),
         files,
-        durability: in_order.durability.finish(&tracker),
-        findings: in_order.patterns.finish(&tracker),
+        durability: in_order.durability.finish(&namespace),
+        findings: in_order.patterns.finish(&namespace),
         heat: counts.heat.finish(),
         lanes: in_order.lanes.finish(),
         plots,
@@ -185,24 +184,20 @@ fn plots(
     interval_ns: u64,
     files: &files::View,
     offsets: Offsets,
-    tracker: &mut Tracker,
 ) -> Vec<(usize, Plot)> {
     let mut busiest: Vec<usize> =
         (0..files.files.len()).filter(|place| files.files[*place].0.is_stored).collect();
     busiest.sort_by_key(|place| Reverse(moved_bytes(files, *place)));
     busiest.retain(|place| moved_bytes(files, *place) > 0);
     busiest.truncate(PLOTS_MAX);
-    let path = |place: &usize| &files.files[*place].0.path;
+    let ids = |place: usize| files.files[place].0.ids();
     let mut plots = offsets.finish().unwrap_or_else(|| {
-        let mut offsets = Offsets::of(interval_ns, busiest.iter().map(|place| path(place).clone()));
-        (*tracker, _) = pass::in_order(trace, &Conditions::default(), &mut offsets);
+        let wanted = busiest.iter().flat_map(|place| ids(*place));
+        let mut offsets = Offsets::of(interval_ns, wanted);
+        pass::in_order(trace, &Conditions::default(), &mut offsets);
         offsets.finish().unwrap_or_default()
     });
-    let mut plot = |place: usize| {
-        let file = tracker.number(path(&place));
-        (place, plots.remove(&file).unwrap_or_default())
-    };
-    busiest.into_iter().map(&mut plot).collect()
+    busiest.into_iter().map(|place| (place, plots.take(ids(place)))).collect()
 }
 
 /// Returns the number of bytes read from and written to a file.

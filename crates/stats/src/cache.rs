@@ -7,10 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use model::FileId;
+
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 use crate::steps::STEPS_MAX;
-use crate::tracker::FileId;
 use crate::view::ViewRow;
 
 const PAGE: u64 = 4096;
@@ -119,7 +120,7 @@ pub struct Cache {
 }
 
 fn hash((file, page): Page) -> u64 {
-    let mixed = (page ^ (file as u64).rotate_left(40)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (page ^ (file.index() as u64).rotate_left(40)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
@@ -202,7 +203,8 @@ impl Watch for Cache {
             return;
         }
         let step = (visit.moment.enter_ns / self.interval_ns).min(STEPS_MAX - 1) as usize;
-        for access in visit.touch.accesses.iter().flatten().filter(|access| access.bytes > 0) {
+        for access in visit.moment.touch.accesses.iter().flatten().filter(|access| access.bytes > 0)
+        {
             let Some(offset) = access.offset else { continue };
             let last = offset.saturating_add(access.bytes - 1) / PAGE;
             (offset / PAGE..=last).for_each(|page| self.touch((access.file, page), step));
@@ -362,7 +364,7 @@ mod tests {
             let expected = list.iter().rev().position(|known| *known == page);
             list.retain(|known| *known != page);
             list.push(page);
-            assert_eq!(recency.touch((1, page)), expected.map(|at| at as u64));
+            assert_eq!(recency.touch((FileId::OTHERS, page)), expected.map(|at| at as u64));
         }
     }
 
@@ -371,7 +373,7 @@ mod tests {
         let pages = 4 * PAGES_MAX as u64;
         let mut cache = Cache::new(1);
         for _ in 0..3 {
-            (0..pages).for_each(|page| cache.touch((1, page), 0));
+            (0..pages).for_each(|page| cache.touch((FileId::OTHERS, page), 0));
         }
         let view = cache.finish();
         assert!(view.sampling >= 2);

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use model::file_use;
 use syscalls::shape::Classes;
 use trace::event::Outcome;
 
 use crate::histogram::Histogram;
 use crate::numbered::{Numbered, name};
 use crate::pass::{Fold, Occasion};
-use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::view::ViewRow;
 
@@ -83,10 +83,10 @@ impl Fold for Calls {
         if let Some(errno) = call.error() {
             *of.errors.entry(errno).or_default() += 1;
         }
-        let role = role::of(call.nr);
-        let Some(bytes) = role.moved(call) else { return };
+        let used = file_use::of(call.nr);
+        let Some(bytes) = used.moved(call) else { return };
         of.bytes = of.bytes.saturating_add(bytes);
-        if role.to.is_some() {
+        if used.to.is_some() {
             self.writes += 1;
             self.odd_writes += bytes & 1;
             self.just_above_page += u64::from(is_just_above(bytes));
@@ -270,7 +270,7 @@ impl View {
             }
             known.push(class);
             let mut sum = OfCall::default();
-            for (_, of) in self.calls.iter().filter(|(nr, _)| role::of(*nr).is(class)) {
+            for (_, of) in self.calls.iter().filter(|(nr, _)| file_use::of(*nr).is(class)) {
                 sum.merge(of.clone());
             }
             if sum.count > 0 {

@@ -1,16 +1,17 @@
 //! Data that a crash of the machine would lose: bytes written and not yet synced.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use model::file_use::{self, FileUse};
+use model::{FileId, Moment, Namespace, Paths, Synced, Touch};
 use syscalls::mapping::Mapping;
 use trace::event::{Call, EventKind};
 
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
-use crate::role::{self, Role};
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::steps::STEPS_MAX;
-use crate::tracker::{FileId, Synced, Touch, Tracker};
 use crate::view::ViewRow;
 
 /// The view.
@@ -25,8 +26,9 @@ pub static VIEW: ViewRow = ViewRow {
 
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 20;
-/// Limit for the renames that are listed.
+/// Limits for the renames that are listed and for the bytes of their paths.
 const RENAMES_MAX: usize = 10_000;
+const RENAMES_BYTES_MAX: usize = 16 << 20;
 
 /// Durability of a file.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +58,8 @@ pub struct Safety {
     pub sync_ns: u64,
     /// Unsynced bytes discarded by removing or truncating the file.
     pub dropped_bytes: u64,
+    /// Bytes unsynced at the end.
+    pub unsynced_bytes: u64,
 }
 
 impl Safety {
@@ -71,9 +75,16 @@ impl Safety {
         cleaned
     }
 
-    /// Number of bytes unsynced at the end.
-    pub fn unsynced_bytes(&self) -> u64 {
-        self.dirty.covered()
+    /// Adds what is known of another file with the same path.
+    fn add(&mut self, other: &Safety) {
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+        self.synced_bytes = self.synced_bytes.saturating_add(other.synced_bytes);
+        self.syncs += other.syncs;
+        self.idle_syncs += other.idle_syncs;
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.sync_ns = self.sync_ns.saturating_add(other.sync_ns);
+        self.dropped_bytes = self.dropped_bytes.saturating_add(other.dropped_bytes);
+        self.unsynced_bytes = self.unsynced_bytes.saturating_add(other.dirty.covered());
     }
 }
 
@@ -82,10 +93,10 @@ impl Safety {
 pub struct Rename {
     /// Time of the rename.
     pub ns: u64,
-    /// The file under its old path.
-    pub from: FileId,
-    /// The file under its new path.
-    pub to: FileId,
+    /// Its old path.
+    pub from: Vec<u8>,
+    /// Its new path.
+    pub to: Vec<u8>,
     /// Number of unsynced bytes.
     pub unsynced_bytes: u64,
 }
@@ -102,6 +113,7 @@ pub struct Durability {
     /// True if files may be written without a call (io_uring, Linux AIO).
     writes_unseen: bool,
     renames: Vec<Rename>,
+    renames_bytes: usize,
     unsafe_renames: u64,
     all_renames: u64,
 }
@@ -118,6 +130,7 @@ impl Durability {
             is_exact: true,
             writes_unseen: false,
             renames: Vec::new(),
+            renames_bytes: 0,
             unsafe_renames: 0,
             all_renames: 0,
         }
@@ -184,31 +197,22 @@ impl Durability {
     }
 
     /// Records changes that a sync makes durable besides written bytes.
-    fn change(&mut self, touch: &Touch, call: &Call, role: &Role, files: &mut Tracker) {
+    fn change(&mut self, touch: &Touch, call: &Call, used: &FileUse) {
         if call.success().is_none() {
             return;
         }
-        self.writes_unseen |= role.writes_unseen;
-        let creates = touch.created();
-        let named = touch.by_path.iter().flatten().copied();
-        let named: Vec<FileId> = named.chain(creates).collect();
-        if role.changes_names || creates.is_some() {
-            for file in &named {
-                let path = &files.file(*file).path;
-                let Some(slash) = path.iter().rposition(|&c| c == b'/') else { continue };
-                let directory = path[..slash.max(1)].to_vec();
-                let directory = files.number(&directory);
-                self.files.entry(directory).or_default().is_changed = true;
-            }
+        self.writes_unseen |= used.writes_unseen;
+        for directory in touch.directories.into_iter().flatten() {
+            self.files.entry(directory).or_default().is_changed = true;
         }
-        if role.changes || creates.is_some() {
+        if used.changes || touch.created.is_some() {
             let by_fd = touch.by_fd.map(|(file, _)| file);
-            for file in named.into_iter().chain(by_fd) {
+            for file in touch.by_path.into_iter().chain([touch.created, by_fd]).flatten() {
                 self.files.entry(file).or_default().is_changed = true;
             }
         }
         if let Some((file, _)) = touch.by_fd
-            && role.maps
+            && used.maps
             && Mapping::of(&call.args).changes_file()
         {
             self.files.entry(file).or_default().is_mapped = true;
@@ -229,44 +233,39 @@ impl Durability {
         self.ranges = (self.ranges + safety.dirty.count()).saturating_sub(count);
     }
 
-    fn rename(&mut self, from: FileId, to: FileId, ns: u64) {
-        if from == to {
+    /// Counts the rename of a file, and lists it if bytes of it are not synced.
+    fn renamed(&mut self, file: FileId, moment: &Moment<'_>) {
+        self.all_renames += 1;
+        let unsynced_bytes = self.files.get(&file).map_or(0, |safety| safety.dirty.covered());
+        if unsynced_bytes == 0 {
             return;
         }
-        self.drop_beyond(to, 0);
-        self.all_renames += 1;
-        let Some(safety) = self.files.get_mut(&from) else { return };
-        let unsynced_bytes = safety.dirty.covered();
-        if unsynced_bytes > 0 {
-            self.unsafe_renames += 1;
-            if self.renames.len() < RENAMES_MAX {
-                self.renames.push(Rename { ns, from, to, unsynced_bytes });
-            }
+        self.unsafe_renames += 1;
+        let [(_, from), (_, to), ..] = &moment.step.paths[..] else { return };
+        self.renames_bytes += from.len() + to.len();
+        if self.renames.len() < RENAMES_MAX && self.renames_bytes <= RENAMES_BYTES_MAX {
+            let (from, to) = (from.clone(), to.clone());
+            self.renames.push(Rename { ns: moment.enter_ns, from, to, unsynced_bytes });
         }
-        // From now on, the unsynced bytes belong to the new name.
-        let moved = Safety {
-            dirty: std::mem::take(&mut safety.dirty),
-            pending_bytes: std::mem::take(&mut safety.pending_bytes),
-            since_ns: safety.since_ns.take(),
-            ..Safety::default()
-        };
-        let target = self.files.entry(to).or_default();
-        target.dirty = moved.dirty;
-        target.pending_bytes = moved.pending_bytes;
-        target.since_ns = moved.since_ns;
     }
 
     /// Returns the result.
-    pub fn finish(self, files: &Tracker) -> View {
-        let mut safety: Vec<(FileId, Safety)> =
-            self.files.into_iter().filter(|(_, s)| s.written_bytes > 0 || s.syncs > 0).collect();
-        safety.sort_by(|(a, of_a), (b, of_b)| {
-            of_b.written_bytes.cmp(&of_a.written_bytes).then(a.cmp(b))
-        });
-        let renamed = self.renames.iter().flat_map(|rename| [rename.from, rename.to]);
-        let named = safety.iter().map(|(file, _)| *file).chain(renamed);
+    pub fn finish(self, files: &Namespace) -> View {
+        let known = self.files.into_iter().filter(|(_, s)| s.written_bytes > 0 || s.syncs > 0);
+        let mut known: Vec<(FileId, Safety)> = known.collect();
+        known.sort_by_key(|(file, _)| *file);
+        let (mut places, mut paths) = (HashMap::new(), Paths::of(files));
+        let mut safety: Vec<(Vec<u8>, Safety)> = Vec::new();
+        for (file, of) in &known {
+            let path = paths.next(*file);
+            let place = *places.entry(path.clone()).or_insert(safety.len());
+            if place == safety.len() {
+                safety.push((path, Safety::default()));
+            }
+            safety[place].1.add(of);
+        }
+        safety.sort_by_key(|(_, of)| Reverse(of.written_bytes));
         View {
-            names: named.map(|file| (file, files.file(file).path.clone())).collect(),
             files: safety,
             interval_ns: self.interval_ns,
             steps: self.steps,
@@ -282,24 +281,23 @@ impl Durability {
 
 impl Watch for Durability {
     fn add(&mut self, visit: &mut Visit<'_>) {
-        let (moment, wanted, touch) = (visit.moment, visit.wanted, visit.touch);
+        let (moment, wanted, touch) = (visit.moment, visit.wanted, visit.moment.touch);
         let EventKind::Call(call) = &moment.event.kind else { return };
-        let role = role::of(call.nr);
-        let may_matter = role.fd.is_some() || role.by_path || role.writes_unseen;
-        if !may_matter && role.sync == role::Sync::Nothing {
+        let used = file_use::of(call.nr);
+        let may_matter = used.names_files() || used.writes_unseen;
+        if !may_matter && used.sync == file_use::Sync::Nothing {
             return;
         }
         let end_ns = moment.exit_ns.unwrap_or(moment.enter_ns);
-        self.change(touch, call, role, visit.files);
+        self.change(touch, call, used);
         if let Some((file, length)) = touch.length {
             self.drop_beyond(file, length);
         }
-        if touch.replaced {
-            match touch.by_path {
-                [Some(from), Some(to)] => self.rename(from, to, moment.enter_ns),
-                [Some(gone), None] => self.drop_beyond(gone, 0),
-                _ => {}
-            }
+        if let Some(gone) = touch.gone {
+            self.drop_beyond(gone, 0);
+        }
+        if let Some(file) = touch.renamed {
+            self.renamed(file, moment);
         }
         self.write(touch, moment.enter_ns, wanted);
         if let (Some(synced), true) = (touch.synced(call), wanted) {
@@ -315,10 +313,8 @@ impl Watch for Durability {
 
 /// Durability of all files.
 pub struct View {
-    /// Path of each file below.
-    names: HashMap<FileId, Vec<u8>>,
-    /// Files that were written or synced, most written bytes first.
-    pub files: Vec<(FileId, Safety)>,
+    /// Paths of files that were written or synced, most written bytes first.
+    pub files: Vec<(Vec<u8>, Safety)>,
     /// Width of a time step.
     pub interval_ns: u64,
     /// Maximum of unsynced bytes within each step, and their number at its end.
@@ -392,10 +388,6 @@ impl View {
         }
     }
 
-    fn name(&self, file: FileId) -> Cell {
-        Cell::Name(self.names.get(&file).cloned().unwrap_or_default())
-    }
-
     fn by_file(&self) -> Table {
         let mut table = Table::new(
             "files",
@@ -412,7 +404,7 @@ impl View {
                 ("path", "file"),
             ],
         );
-        for (id, safety) in &self.files {
+        for (path, safety) in &self.files {
             table.row(vec![
                 Cell::Bytes(safety.written_bytes),
                 share(safety.synced_bytes, safety.written_bytes),
@@ -420,9 +412,9 @@ impl View {
                 Cell::Count(safety.idle_syncs),
                 Cell::Ns(safety.sync_ns),
                 Cell::Ns(safety.longest_ns),
-                Cell::Bytes(safety.unsynced_bytes()),
+                Cell::Bytes(safety.unsynced_bytes),
                 Cell::Bytes(safety.dropped_bytes),
-                self.name(*id),
+                Cell::Name(path.clone()),
             ]);
         }
         table
@@ -460,8 +452,8 @@ impl View {
             table.row(vec![
                 Cell::At(rename.ns),
                 Cell::Bytes(rename.unsynced_bytes),
-                self.name(rename.from),
-                self.name(rename.to),
+                Cell::Name(rename.from.clone()),
+                Cell::Name(rename.to.clone()),
             ]);
         }
         table
@@ -483,7 +475,7 @@ mod tests {
     }
 
     fn safety(view: &View, path: &str) -> Safety {
-        let found = view.files.iter().find(|(id, _)| view.names[id] == path.as_bytes());
+        let found = view.files.iter().find(|(named, _)| named == path.as_bytes());
         found.expect("a file").1.clone()
     }
 
@@ -501,9 +493,9 @@ mod tests {
         ]);
         let a = safety(&view, "/work dir/a");
         assert_eq!((a.written_bytes, a.synced_bytes, a.syncs, a.idle_syncs), (157, 150, 2, 1));
-        assert_eq!((a.unsynced_bytes(), a.longest_ns, a.sync_ns), (7, 2500, 500));
+        assert_eq!((a.unsynced_bytes, a.longest_ns, a.sync_ns), (7, 2500, 500));
         let b = safety(&view, "/work dir/b");
-        assert_eq!((b.synced_bytes, b.unsynced_bytes()), (9, 0));
+        assert_eq!((b.synced_bytes, b.unsynced_bytes), (9, 0));
         assert_eq!(view.unsynced, 7);
         assert_eq!(view.steps.iter().map(|step| step.0).max(), Some(100));
     }
@@ -586,7 +578,7 @@ mod tests {
             call("unlink", &[0], 0).with(0, b"gone"),
         ]);
         assert_eq!((view.all_renames, view.unsafe_renames), (2, 1));
-        assert_eq!(view.names[&view.renames[0].to], b"/work dir/kept");
+        assert_eq!(view.renames[0].to, b"/work dir/kept");
         assert_eq!(view.unsynced, 10);
         assert_eq!(safety(&view, "/work dir/gone").dropped_bytes, 10);
         let all = look(&[open("x", 1, 3), write(3), call("sync", &[], 0)]);

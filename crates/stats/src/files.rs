@@ -1,14 +1,15 @@
 //! Use of each file, directory and mount.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use model::mounts::Mounts;
+use model::{Access, FileId, Namespace, OpenId, Paths, Synced, Touch};
 use trace::event::EventKind;
 
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
-use crate::tracker::{Access, File, FileId, Synced, Touch, Tracker};
 use crate::view::ViewRow;
 
 /// The view.
@@ -88,6 +89,14 @@ struct Touched {
     written: Ranges,
 }
 
+/// Returns the entry of a file in a side table.
+fn at<T: Default>(table: &mut Vec<T>, file: FileId) -> &mut T {
+    if file.index() >= table.len() {
+        table.resize_with(file.index() + 1, T::default);
+    }
+    &mut table[file.index()]
+}
+
 /// The last access to an open file, to detect a pattern.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
@@ -102,7 +111,7 @@ pub struct Files {
     mounts: Mounts,
     used: Vec<Used>,
     touched: Vec<Touched>,
-    last: std::collections::HashMap<(u64, bool), Last>,
+    last: HashMap<(OpenId, bool), Last>,
     ranges: usize,
     is_exact: bool,
 }
@@ -124,18 +133,12 @@ impl Files {
     }
 
     fn used(&mut self, file: FileId) -> &mut Used {
-        if file >= self.used.len() {
-            self.used.resize_with(file + 1, Used::default);
-        }
-        &mut self.used[file]
+        at(&mut self.used, file)
     }
 
     /// Records accessed bytes. Returns how many of them had been accessed before.
     fn touch(&mut self, access: &Access, offset: u64) -> u64 {
-        if access.file >= self.touched.len() {
-            self.touched.resize_with(access.file + 1, Touched::default);
-        }
-        let of = &mut self.touched[access.file];
+        let of = at(&mut self.touched, access.file);
         let ranges = if access.is_write { &mut of.written } else { &mut of.read };
         if self.ranges >= RANGES_MAX {
             self.is_exact = false;
@@ -148,7 +151,7 @@ impl Files {
     }
 
     fn forget(&mut self, file: FileId, length: u64) {
-        let Some(of) = self.touched.get_mut(file) else { return };
+        let Some(of) = self.touched.get_mut(file.index()) else { return };
         for ranges in [&mut of.read, &mut of.written] {
             let before = ranges.count();
             ranges.truncate(length);
@@ -232,13 +235,30 @@ impl Files {
     }
 
     /// Returns the result.
-    pub fn finish(self, files: &Tracker) -> View {
-        let used = files.files().iter().zip(self.used).filter(|(_, used)| used.was_used());
-        let mut files: Vec<(File, Used)> = used.map(|(file, used)| (file.clone(), used)).collect();
-        files.sort_by(|(a, of_a), (b, of_b)| {
+    pub fn finish(self, files: &Namespace) -> View {
+        let mut paths = Paths::of(files);
+        let used = (0..).map(FileId::at).zip(&self.used).filter(|(_, used)| used.was_used());
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut rows: Vec<(Named, Used)> = Vec::new();
+        for (id, used) in used {
+            let (path, file) = (paths.next(id), files.file(id));
+            if let Some(place) = places.get(&path) {
+                let (named, of_path) = &mut rows[*place];
+                named.others.push(id);
+                named.is_stored |= file.is_stored;
+                named.is_elsewhere |= file.is_elsewhere;
+                of_path.add(used);
+                continue;
+            }
+            places.insert(path.clone(), rows.len());
+            let (is_stored, is_elsewhere) = (file.is_stored, file.is_elsewhere);
+            let named = Named { path, first: id, others: Vec::new(), is_stored, is_elsewhere };
+            rows.push((named, used.clone()));
+        }
+        rows.sort_by(|(a, of_a), (b, of_b)| {
             of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
         });
-        let (streams, files) = files.into_iter().partition(|(file, _)| file.is_elsewhere);
+        let (streams, files) = rows.into_iter().partition(|(named, _)| named.is_elsewhere);
         View { files, streams, mounts: self.mounts, is_exact: self.is_exact }
     }
 }
@@ -251,13 +271,14 @@ enum Pattern {
 
 impl Watch for Files {
     fn add(&mut self, visit: &mut Visit<'_>) {
-        let &mut Visit { moment, wanted, touch, .. } = visit;
+        let &mut Visit { moment, wanted, .. } = visit;
+        let touch = moment.touch;
         let EventKind::Call(call) = &moment.event.kind else { return };
         if let Some((file, length)) = touch.length {
             self.forget(file, length);
         }
-        if touch.replaced {
-            touch.by_path.into_iter().flatten().for_each(|file| self.forget(file, 0));
+        if let Some(gone) = touch.gone {
+            self.forget(gone, 0);
         }
         for access in touch.accesses.iter().flatten() {
             self.access(access, wanted);
@@ -272,12 +293,31 @@ impl Watch for Files {
     }
 }
 
+/// All files that had a path last.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The path, or the name in /proc.
+    pub path: Vec<u8>,
+    first: FileId,
+    others: Vec<FileId>,
+    /// True if one has bytes at offsets: is not a pipe, socket or device.
+    pub is_stored: bool,
+    is_elsewhere: bool,
+}
+
+impl Named {
+    /// Returns the files.
+    pub fn ids(&self) -> impl Iterator<Item = FileId> {
+        [self.first].into_iter().chain(self.others.iter().copied())
+    }
+}
+
 /// Use of all files.
 pub struct View {
     /// All files that were used, most time in calls first.
-    pub files: Vec<(File, Used)>,
+    pub files: Vec<(Named, Used)>,
     /// Pipes, sockets, devices and kernel views that were used.
-    pub streams: Vec<(File, Used)>,
+    pub streams: Vec<(Named, Used)>,
     mounts: Mounts,
     is_exact: bool,
 }
@@ -345,7 +385,7 @@ impl View {
             sums.entry(name(&file.path)).or_default().add(used);
         }
         let mut rows: Vec<(Vec<u8>, Used)> = sums.into_iter().collect();
-        rows.sort_by_key(|(_, used)| std::cmp::Reverse(used.time_ns));
+        rows.sort_by_key(|(_, used)| Reverse(used.time_ns));
         let mut table = Table::new(key, title, &columns);
         rows.into_iter().for_each(|(name, used)| table.row(row(&used, name)));
         table
@@ -407,8 +447,8 @@ impl View {
             None => directory(path).to_vec(),
         };
         let mut notes = vec![
-            "A file counts under the path by which it was opened or named. Lookups name it without \
-             opening it. Pipes, sockets, terminals and other devices are no files, nor is what \
+            "A file counts under the last path that it had, together with the files that had this \
+             path before. Lookups name it without opening it. Pipes, sockets, terminals and other devices are no files, nor is what \
              /proc and /sys show: they are told for themselves and in no total of files."
                 .to_string(),
         ];

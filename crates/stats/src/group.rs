@@ -1,8 +1,7 @@
 //! Groups of calls that pictures show in one colour. Each call belongs to exactly one.
 
+use model::file_use;
 use syscalls::shape::Classes;
-
-use crate::role;
 
 /// Number of groups.
 pub const COUNT: usize = 8;
@@ -32,8 +31,8 @@ const CLASSES: [(usize, Classes); 7] = [
 
 /// Returns the index in [`WORDS`] of a call's group.
 pub fn of(nr: u16) -> usize {
-    let role = role::of(nr);
-    let found = CLASSES.iter().find(|(_, classes)| role.is(*classes));
+    let used = file_use::of(nr);
+    let found = CLASSES.iter().find(|(_, classes)| used.is(*classes));
     found.map_or(COUNT - 1, |(group, _)| *group)
 }
 

@@ -18,13 +18,11 @@ pub mod overview;
 pub mod pass;
 pub mod patterns;
 mod ranges;
-pub mod role;
 pub mod sheet;
 pub mod spread;
 pub mod steps;
 pub mod tasks;
 pub mod timeline;
-pub mod tracker;
 pub mod view;
 pub mod views;
 

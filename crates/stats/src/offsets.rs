@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
+use model::{Access, FileId};
+
 use crate::pass::{Visit, Watch};
-use crate::tracker::{Access, FileId, Tracker};
 
 /// Limit for the accesses of a file that are kept one by one; beyond it, only densities are.
 pub const DOTS_MAX: usize = 500;
@@ -88,7 +89,55 @@ impl Plot {
     }
 }
 
+impl Plot {
+    /// Returns the accesses of two plots.
+    fn merged(self, other: Plot, interval_ns: u64) -> Plot {
+        let (mut sum, other) = match (&self.shape, &other.shape) {
+            (Shape::Dots(_), Shape::Density { .. }) => (other, self),
+            _ => (self, other),
+        };
+        match other.shape {
+            Shape::Dots(dots) => {
+                dots.into_iter().for_each(|dot| _ = sum.add(dot, interval_ns));
+                if let Shape::Dots(dots) = &mut sum.shape {
+                    dots.sort_by_key(|dot| dot.ns);
+                }
+            }
+            Shape::Density { row_bytes, columns } => {
+                sum.reads += other.reads;
+                sum.writes += other.writes;
+                sum.end = sum.end.max(other.end);
+                sum.shape.count_all(row_bytes, columns);
+            }
+        }
+        sum
+    }
+}
+
 impl Shape {
+    /// Adds the counts of another file.
+    fn count_all(&mut self, mut theirs_bytes: u64, mut theirs: Vec<Option<Box<Column>>>) {
+        let Shape::Density { row_bytes, columns } = self else { return };
+        while *row_bytes != theirs_bytes {
+            let (bytes, narrower) = match *row_bytes < theirs_bytes {
+                true => (&mut *row_bytes, &mut *columns),
+                false => (&mut theirs_bytes, &mut theirs),
+            };
+            *bytes *= 2;
+            narrower.iter_mut().flatten().for_each(|column| halve(column));
+        }
+        if columns.len() < theirs.len() {
+            columns.resize_with(theirs.len(), || None);
+        }
+        for (column, theirs) in columns.iter_mut().zip(theirs) {
+            let Some(theirs) = theirs else { continue };
+            let column = column.get_or_insert_with(|| Box::new([[0; 2]; ROWS]));
+            for (cell, more) in column.as_flattened_mut().iter_mut().zip(theirs.as_flattened()) {
+                *cell = cell.saturating_add(*more);
+            }
+        }
+    }
+
     /// Counts an access. Returns the number of bytes by which the shape grew.
     fn count(&mut self, dot: &Dot, interval_ns: u64) -> usize {
         let Shape::Density { row_bytes, columns } = self else { return 0 };
@@ -122,8 +171,8 @@ fn halve(column: &mut Column) {
 /// The fold that tracks the accesses to files.
 pub struct Offsets {
     interval_ns: u64,
-    /// Paths of the wanted files; all files with bytes at offsets if `None`.
-    chosen: Option<HashSet<Vec<u8>>>,
+    /// The wanted files; all files with bytes at offsets if `None`.
+    chosen: Option<HashSet<FileId>>,
     /// Plot of each file seen, `None` if it is not wanted.
     plots: HashMap<FileId, Option<Plot>>,
     bytes: usize,
@@ -142,9 +191,9 @@ impl Offsets {
         }
     }
 
-    /// Makes an empty fold for the files with these paths.
-    pub fn of(interval_ns: u64, paths: impl IntoIterator<Item = Vec<u8>>) -> Offsets {
-        Offsets { chosen: Some(paths.into_iter().collect()), ..Offsets::of_all(interval_ns) }
+    /// Makes an empty fold for these files.
+    pub fn of(interval_ns: u64, files: impl IntoIterator<Item = FileId>) -> Offsets {
+        Offsets { chosen: Some(files.into_iter().collect()), ..Offsets::of_all(interval_ns) }
     }
 
     /// Returns true if there were too many accesses to keep those of all files.
@@ -152,12 +201,9 @@ impl Offsets {
         self.chosen.is_none() && self.bytes > self.bytes_max
     }
 
-    fn access(&mut self, access: &Access, ns: u64, files: &Tracker) {
+    fn access(&mut self, access: &Access, ns: u64) {
         let Some(offset) = access.offset else { return };
-        let is_wanted = || match &self.chosen {
-            Some(chosen) => chosen.contains(&files.file(access.file).path),
-            None => true,
-        };
+        let is_wanted = || self.chosen.as_ref().is_none_or(|files| files.contains(&access.file));
         let plot = self.plots.entry(access.file);
         let Some(plot) = plot.or_insert_with(|| is_wanted().then(Plot::default)) else { return };
         let dot = Dot { ns, offset, bytes: access.bytes, is_write: access.is_write };
@@ -169,12 +215,29 @@ impl Offsets {
 
     /// Returns the accesses to each file that has any; `None` if there were too many to keep those
     /// of all files, and it must be said which are wanted.
-    pub fn finish(self) -> Option<HashMap<FileId, Plot>> {
+    pub fn finish(self) -> Option<Plots> {
         if self.is_too_much() {
             return None;
         }
         let plots = self.plots.into_iter();
-        Some(plots.filter_map(|(file, plot)| Some((file, plot?))).collect())
+        let plots = plots.filter_map(|(file, plot)| Some((file, plot?))).collect();
+        Some(Plots { interval_ns: self.interval_ns, plots })
+    }
+}
+
+/// Accesses by file.
+#[derive(Debug, Default)]
+pub struct Plots {
+    interval_ns: u64,
+    plots: HashMap<FileId, Plot>,
+}
+
+impl Plots {
+    /// Takes the accesses to several files, as if they were one.
+    pub fn take(&mut self, files: impl IntoIterator<Item = FileId>) -> Plot {
+        let mut plots = files.into_iter().filter_map(|file| self.plots.remove(&file));
+        let Some(first) = plots.next() else { return Plot::default() };
+        plots.fold(first, |sum, plot| sum.merged(plot, self.interval_ns))
     }
 }
 
@@ -183,8 +246,8 @@ impl Watch for Offsets {
         if !visit.wanted || self.is_too_much() {
             return;
         }
-        for access in visit.touch.accesses.iter().flatten() {
-            self.access(access, visit.moment.enter_ns, visit.files);
+        for access in visit.moment.touch.accesses.iter().flatten() {
+            self.access(access, visit.moment.enter_ns);
         }
     }
 }
@@ -196,14 +259,15 @@ mod tests {
 
     /// Returns the plot of a file, which is the same whether all files are wanted or this one.
     fn look(calls: &[Made]) -> Plot {
-        let path = b"/work dir/data".to_vec();
         let plot = |fold: Offsets| {
-            let (fold, mut files) = watch(fold, calls);
+            let (fold, files) = watch(fold, calls);
+            let file = files.known_at(b"/work dir/data").expect("a file");
             let mut plots = fold.finish().expect("it is not much");
-            (plots.remove(&files.number(&path)).expect("a plot"), plots.len())
+            let plot = plots.take([file]);
+            (plot, file, plots.plots.len())
         };
-        let (all, others) = plot(Offsets::of_all(1000));
-        let (one, none) = plot(Offsets::of(1000, [path.clone()]));
+        let (all, file, others) = plot(Offsets::of_all(1000));
+        let (one, _, none) = plot(Offsets::of(1000, [file]));
         assert_eq!((format!("{one:?}"), none, others > 0), (format!("{all:?}"), 0, true));
         one
     }
@@ -257,10 +321,42 @@ mod tests {
         let calls = [reads("one"), reads("other"), reads("third")].concat();
         let finish = |fold, files: usize| {
             let bytes_max = files * 100 * size_of::<Dot>();
-            watch(Offsets { bytes_max, ..fold }, &calls).0.finish().map(|plots| plots.len())
+            let (fold, of) = watch(Offsets { bytes_max, ..fold }, &calls);
+            (fold.finish().map(|plots| plots.plots.len()), of.known_at(b"/work dir/one"))
         };
-        assert_eq!(finish(Offsets::of_all(1000), 3), Some(3));
-        assert_eq!(finish(Offsets::of_all(1000), 2), None);
-        assert_eq!(finish(Offsets::of(1000, [b"/work dir/one".to_vec()]), 0), Some(1));
+        assert_eq!(finish(Offsets::of_all(1000), 3).0, Some(3));
+        let (all, one) = finish(Offsets::of_all(1000), 2);
+        assert_eq!(all, None);
+        assert_eq!(finish(Offsets::of(1000, one), 0).0, Some(1));
+    }
+
+    #[test]
+    fn files_are_drawn_as_one() {
+        let write = |page: i64| call("pwrite64", &[3, 0, 8, page * 4096], 8);
+        let few = |name: &str| [open(name, 1, 3), write(1), write(2)];
+        let many = |name: &str, step: i64| {
+            let writes = (0..2 * DOTS_MAX as i64).map(move |n| write(n * step));
+            [open(name, 1, 3)].into_iter().chain(writes).collect::<Vec<_>>()
+        };
+        let calls =
+            [few("a").to_vec(), few("b").to_vec(), many("c", 1), many("d", 9), few("e").to_vec()]
+                .concat();
+        let (fold, files) = watch(Offsets::of_all(1000), &calls);
+        let mut plots = fold.finish().expect("it is not much");
+        let ids = ["a", "b", "c", "d", "e"]
+            .map(|name| files.known_at(format!("/work dir/{name}").as_bytes()).expect("a file"));
+        let count = |plot: &Plot| match &plot.shape {
+            Shape::Dots(dots) => dots.len() as u64,
+            Shape::Density { columns, .. } => {
+                let cells = columns.iter().flatten().flat_map(|column| column.as_flattened());
+                cells.map(|cell| u64::from(*cell)).sum()
+            }
+        };
+        let dots = plots.take([ids[1]]).merged(plots.take([ids[0]]), 1000);
+        let Shape::Dots(sorted) = &dots.shape else { panic!("these are few") };
+        assert!(sorted.is_sorted_by_key(|dot| dot.ns) && sorted.len() == 4);
+        let all = plots.take(ids[2..].iter().copied());
+        assert_eq!((count(&all), all.writes), (4 * DOTS_MAX as u64 + 2, 4 * DOTS_MAX as u64 + 2));
+        assert_eq!(all.end, (2 * DOTS_MAX as u64 - 1) * 9 * 4096 + 8);
     }
 }

@@ -5,12 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use model::{Conditions, Contents, Moment, Unread, clock, walk};
+use model::{Conditions, Contents, Moment, Namespace, Unread, clock, walk, walk_files};
 use trace::event::{Call, Event, EventKind, Outcome};
 use trace::format::kind;
 use trace::{ReadError, Trace};
-
-use crate::tracker::{Touch, Tracker};
 
 /// An event with its times since the start of the trace.
 #[derive(Clone, Copy)]
@@ -58,10 +56,6 @@ pub struct Visit<'a> {
     pub moment: &'a Moment<'a>,
     /// False if the event only updates tracked state, and is not to be counted.
     pub wanted: bool,
-    /// What a call did to files.
-    pub touch: &'a Touch,
-    /// The files.
-    pub files: &'a mut Tracker,
     /// The stored bytes.
     pub contents: &'a mut dyn Contents,
 }
@@ -141,30 +135,17 @@ fn block<F: Fold>(
 }
 
 /// Passes every event, in order, to `watch`, up to the last one that may be wanted. Also returns
-/// the files that calls touched.
+/// the files.
 pub fn in_order(
     trace: &Trace,
     conditions: &Conditions,
     watch: &mut dyn Watch,
-) -> (Tracker, Unread) {
-    let mut files = Tracker::new();
-    let Ok(unread) = walk(trace, conditions, &mut |moment, wanted, contents| {
-        visit(moment, wanted, &mut files, contents, watch);
+) -> (Namespace, Unread) {
+    let Ok(walked) = walk_files(trace, conditions, &mut |moment, wanted, contents| {
+        watch.add(&mut Visit { moment, wanted, contents });
         Ok::<_, Infallible>(())
     });
-    (files, unread)
-}
-
-/// Passes an event to `watch`.
-pub(crate) fn visit(
-    moment: &Moment<'_>,
-    wanted: bool,
-    files: &mut Tracker,
-    contents: &mut dyn Contents,
-    watch: &mut dyn Watch,
-) {
-    let touch = files.touch(moment, contents);
-    watch.add(&mut Visit { moment, wanted, touch: &touch, files, contents });
+    walked
 }
 
 /// Folds all events in order, for conditions that need the world.

@@ -6,16 +6,16 @@ mod locks;
 mod often;
 mod sites;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use model::Moment;
+use model::{Access, FileId, Moment, Namespace, OpenId, Paths, Synced, file_use};
 use syscalls::abi::errno::ENOENT;
 use trace::event::{Call, EventKind};
 
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
-use crate::role;
-use crate::tracker::{Access, FileId, Synced, Tracker};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
@@ -38,6 +38,8 @@ const PAGE: u64 = 4096;
 const MUCH: u64 = 1 << 20;
 /// Minimum number of descriptors of one call site left open at the end.
 const LEAK_MIN: u64 = 32;
+/// Limit for the bytes of the missing paths that are counted.
+const MISSING_BYTES_MAX: usize = 16 << 20;
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 19;
 
@@ -54,12 +56,35 @@ struct OfFile {
     seeks: u64,
 }
 
+impl OfFile {
+    /// Adds the events of another file with the same path.
+    fn add(&mut self, other: &OfFile) {
+        self.writes += other.writes;
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+        self.reads += other.reads;
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.seeks += other.seeks;
+        for (kind, often) in &other.often {
+            self.often.entry(*kind).or_default().merge(often);
+        }
+    }
+}
+
 /// State of an open file after its last access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
     write_end: u64,
     /// True if its position was moved without an access since.
     seeked: bool,
+}
+
+/// Where a file was opened.
+#[derive(Clone, Copy, Debug)]
+struct Opened {
+    /// Address of the call.
+    site: u64,
+    /// Number of the process.
+    process: u32,
 }
 
 /// Descriptors opened by one call site and never closed.
@@ -75,12 +100,14 @@ pub struct Patterns {
     files: HashMap<FileId, OfFile>,
     /// Number of events by kind, file and call site.
     places: HashMap<(Kind, FileId, SiteId), u64>,
-    left: HashMap<u64, Left>,
+    left: HashMap<OpenId, Left>,
     missing: Often,
     /// Missing paths, with the number of their lookups.
-    missing_paths: HashMap<FileId, u64>,
+    missing_paths: HashMap<Vec<u8>, u64>,
+    missing_bytes: usize,
     written: Written,
     locks: Locks,
+    opened: HashMap<OpenId, Opened>,
     leaks: HashMap<SiteId, Leak>,
     ranges: usize,
 }
@@ -94,8 +121,10 @@ impl Default for Patterns {
             left: HashMap::new(),
             missing: Often::default(),
             missing_paths: HashMap::new(),
+            missing_bytes: 0,
             written: Written::default(),
             locks: Locks::new(),
+            opened: HashMap::new(),
             leaks: HashMap::new(),
             ranges: 0,
         }
@@ -121,14 +150,14 @@ impl Patterns {
         }
     }
 
-    fn left(&mut self, mark: u64) -> &mut Left {
+    fn left(&mut self, open: OpenId) -> &mut Left {
         if self.left.len() >= COUNTED_MAX {
             self.left.clear();
         }
-        self.left.entry(mark).or_default()
+        self.left.entry(open).or_default()
     }
 
-    fn access(&mut self, access: &Access, files: &Tracker, at: &At) {
+    fn access(&mut self, access: &Access, files: &Namespace, at: &At) {
         let short = access.asked.is_some_and(|asked| access.bytes < asked);
         if access.is_write && short {
             self.note(Kind::ShortWrites, access.file, access.bytes, at);
@@ -177,9 +206,9 @@ impl Patterns {
         }
     }
 
-    fn seek(&mut self, file: FileId, mark: u64, moved: bool, at: &At) {
+    fn seek(&mut self, file: FileId, open: OpenId, moved: bool, at: &At) {
         self.files.entry(file).or_default().seeks += 1;
-        let left = self.left(mark);
+        let left = self.left(open);
         let undone = left.seeked;
         left.seeked = true;
         if undone || !moved {
@@ -188,28 +217,30 @@ impl Patterns {
     }
 
     /// Counts a lookup of a missing path.
-    fn missing(&mut self, path: FileId, at: &At) {
+    fn missing(&mut self, path: &[u8], at: &At) {
         self.missing.add(0, at.ns);
-        self.place(Kind::MissingFiles, 0, at.site);
-        if self.missing_paths.len() < COUNTED_MAX || self.missing_paths.contains_key(&path) {
-            *self.missing_paths.entry(path).or_default() += 1;
+        self.place(Kind::MissingFiles, FileId::OTHERS, at.site);
+        if let Some(count) = self.missing_paths.get_mut(path) {
+            *count += 1;
+        } else if self.missing_paths.len() < COUNTED_MAX && self.missing_bytes < MISSING_BYTES_MAX {
+            self.missing_bytes += path.len();
+            self.missing_paths.insert(path.to_vec(), 1);
         }
     }
 
     /// Counts leaked descriptors: those still open when the last thread of a process ends.
-    fn ended(&mut self, moment: &Moment<'_>, files: &Tracker) {
+    fn ended(&mut self, moment: &Moment<'_>) {
         let Some(thread) = moment.world.thread(moment.event.thread) else { return };
         let Some(table) = moment.world.descriptors(moment.event.thread) else { return };
-        let marks: Vec<u64> = table.iter().map(|(_, d)| d.description.mark.get()).collect();
-        drop(table);
         let mut by_site: HashMap<SiteId, Leak> = HashMap::new();
-        for mark in marks {
-            let Some(open) = files.open_file(mark) else { continue };
-            if open.site == 0 || open.process != thread.process {
+        for (_, entry) in table.iter() {
+            let Some(opened) = self.opened.get(&entry.description.id()) else { continue };
+            if opened.site == 0 || opened.process != thread.process {
                 continue;
             }
-            let file = open.file;
-            let leak = by_site.entry(self.sites.at(moment, open.site)).or_default();
+            let file = entry.description.file().unwrap_or_default();
+            let site = opened.site;
+            let leak = by_site.entry(self.sites.at(moment, site)).or_default();
             *leak = Leak { count: leak.count + 1, file };
         }
         for (site, leak) in by_site.into_iter().filter(|(_, leak)| leak.count >= LEAK_MIN) {
@@ -218,12 +249,25 @@ impl Patterns {
         }
     }
 
+    /// Remembers where files were opened, until nobody has them open.
+    fn opened(&mut self, moment: &Moment<'_>, call: &Call) {
+        let thread = moment.world.thread(moment.event.thread);
+        let process = thread.map_or(0, |thread| thread.process);
+        let shared = moment.touch.by_fd.map(|(_, open)| open);
+        for (_, given) in moment.step.gives() {
+            let open = given.description.id();
+            if Some(open) != shared {
+                self.opened.entry(open).or_insert(Opened { site: call.site, process });
+            }
+        }
+    }
+
     fn call(&mut self, call: &Call, visit: &mut Visit<'_>) {
-        let (moment, touch) = (visit.moment, visit.touch);
+        let (moment, touch) = (visit.moment, visit.moment.touch);
         let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
         let at = At { site: self.sites.at(moment, call.site), ns };
         for access in touch.accesses.iter().flatten() {
-            self.access(access, visit.files, &at);
+            self.access(access, moment.files, &at);
             if access.is_write && access.offset.is_some() {
                 let known = self.written.add(call, visit.contents);
                 if known > 0 {
@@ -231,62 +275,80 @@ impl Patterns {
                 }
             }
         }
-        if let (Some((from, to)), Some((file, mark))) = (touch.seek, touch.by_fd) {
-            self.seek(file, mark, from != to, &at);
+        if let (Some((from, to)), Some((file, open))) = (touch.seek, touch.by_fd) {
+            self.seek(file, open, from != to, &at);
         }
         if let Some(Synced::File(file)) = touch.synced(call) {
             self.note(Kind::SyncPerWrite, file, 0, &at);
         }
         if call.error() == Some(ENOENT)
-            && let Some(path) = touch.by_path[0]
+            && let Some((_, path)) = moment.step.paths.first()
         {
             self.missing(path, &at);
         }
     }
 
-    fn top_place(&self, kind: Kind, file: FileId) -> Vec<u8> {
-        let of = self.places.iter().filter(|((k, f, _), _)| (*k, *f) == (kind, file));
-        let top = of.max_by_key(|((_, _, site), count)| (**count, std::cmp::Reverse(*site)));
-        top.map(|((_, _, site), _)| self.sites.name(*site).to_vec()).unwrap_or_default()
+    /// Returns the call site of most events of a kind at these files, which are in order.
+    fn top_place(&self, kind: Kind, files: &[FileId]) -> Vec<u8> {
+        let is_of = |(of, file, _): &(Kind, FileId, SiteId)| {
+            *of == kind && files.binary_search(file).is_ok()
+        };
+        let mut by_site: HashMap<SiteId, u64> = HashMap::new();
+        for ((_, _, site), count) in self.places.iter().filter(|(key, _)| is_of(key)) {
+            *by_site.entry(*site).or_default() += count;
+        }
+        let top = by_site.into_iter().max_by_key(|(site, count)| (*count, Reverse(*site)));
+        top.map(|(site, _)| self.sites.name(site).to_vec()).unwrap_or_default()
     }
 
     /// Returns the findings.
-    pub fn finish(self, files: &Tracker) -> Vec<Finding> {
+    pub fn finish(mut self, files: &Namespace) -> Vec<Finding> {
+        let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
+        let mut paths = Paths::of(files);
+        for (file, of) in std::mem::take(&mut self.files) {
+            match by_path.entry(paths.next(file)) {
+                Entry::Vacant(entry) => _ = entry.insert((of, vec![file])),
+                Entry::Occupied(mut entry) => {
+                    let (sum, ids) = entry.get_mut();
+                    sum.add(&of);
+                    ids.push(file);
+                }
+            }
+        }
         let mut findings = Vec::new();
-        for (file, of) in &self.files {
+        for (path, (of, mut ids)) in by_path {
+            ids.sort_unstable();
             for (kind, often) in &of.often {
-                if let Some(evidence) = evidence(*kind, often, of) {
+                if let Some(evidence) = evidence(*kind, often, &of) {
                     findings.push(Finding {
                         kind: *kind,
                         count: often.count,
                         bytes: often.bytes,
                         time_ns: often.ns,
-                        file: files.file(*file).path.clone(),
-                        site: self.top_place(*kind, *file),
+                        file: path.clone(),
+                        site: self.top_place(*kind, &ids),
                         evidence,
                     });
                 }
             }
         }
-        findings.extend(self.missing_files(files));
+        findings.extend(self.missing_files());
         findings.extend(self.compressible());
         findings.extend(self.leaked(files));
         findings.extend(self.locks.finish(&self.sites));
         findings
     }
 
-    fn missing_files(&self, files: &Tracker) -> Option<Finding> {
+    fn missing_files(&self) -> Option<Finding> {
         if self.missing.count < OFTEN {
             return None;
         }
         let mut directories: HashMap<&[u8], u64> = HashMap::new();
-        for (file, count) in &self.missing_paths {
-            let path = &files.file(*file).path;
+        for (path, count) in &self.missing_paths {
             let end = path.iter().rposition(|&c| c == b'/').unwrap_or(0);
             *directories.entry(&path[..end.max(1).min(path.len())]).or_default() += count;
         }
-        let top =
-            directories.iter().max_by_key(|(path, count)| (**count, std::cmp::Reverse(**path)));
+        let top = directories.iter().max_by_key(|(path, count)| (**count, Reverse(**path)));
         let (directory, most) = top.map_or((&b""[..], 0), |(path, count)| (*path, *count));
         let (count, paths) = (self.missing.count, self.missing_paths.len());
         Some(Finding {
@@ -295,7 +357,7 @@ impl Patterns {
             bytes: 0,
             time_ns: self.missing.ns,
             file: directory.to_vec(),
-            site: self.top_place(Kind::MissingFiles, 0),
+            site: self.top_place(Kind::MissingFiles, &[FileId::OTHERS]),
             evidence: format!(
                 "{count} calls for {paths} paths in {} directories that are not there, {most} of \
                  them in this one",
@@ -321,13 +383,13 @@ impl Patterns {
         })
     }
 
-    fn leaked(&self, files: &Tracker) -> impl Iterator<Item = Finding> {
+    fn leaked(&self, files: &Namespace) -> impl Iterator<Item = Finding> {
         self.leaks.iter().map(|(site, leak)| Finding {
             kind: Kind::DescriptorLeak,
             count: leak.count,
             bytes: 0,
             time_ns: 0,
-            file: files.file(leak.file).path.clone(),
+            file: files.path(leak.file),
             site: self.sites.name(*site).to_vec(),
             evidence: format!("{} descriptors, this file among them", leak.count),
         })
@@ -388,20 +450,21 @@ fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
 
 impl Watch for Patterns {
     fn add(&mut self, visit: &mut Visit<'_>) {
-        let (moment, touch) = (visit.moment, visit.touch);
+        let (moment, touch) = (visit.moment, visit.moment.touch);
+        moment.world.closed_files(&mut |open| _ = self.opened.remove(&open));
         self.sites.add(moment, visit.contents);
         let call = match &moment.event.kind {
             EventKind::Call(call) => call,
             EventKind::End { .. } if moment.is_last_thread() => {
-                return self.ended(moment, visit.files);
+                return self.ended(moment);
             }
             _ => return,
         };
         if visit.wanted {
             self.locks.add(moment, call, &mut self.sites);
         }
-        let role = role::of(call.nr);
-        if role.fd.is_none() && !role.by_path && moment.step.gives().next().is_none() {
+        self.opened(moment, call);
+        if !file_use::of(call.nr).names_files() && moment.step.gives().next().is_none() {
             return;
         }
         if let Some((file, length)) = touch.length

@@ -1,13 +1,12 @@
 //! Builds events in memory for tests, and folds over them.
 
-use model::{InlineOnly, Walk};
+use model::{InlineOnly, Namespace, Walk};
 use trace::Sequenced;
 use trace::event::{
     Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
 };
 
-use crate::pass::{self, Fold, Occasion, Watch};
-use crate::tracker::Tracker;
+use crate::pass::{Fold, Occasion, Visit, Watch};
 
 /// Builder for a call.
 #[derive(Clone)]
@@ -135,20 +134,20 @@ pub fn begin() -> Vec<Event> {
 }
 
 /// Passes calls of a program with two threads to `watch`, in order. Also returns their files.
-pub fn watch<W: Watch>(watch: W, calls: &[Made]) -> (W, Tracker) {
+pub fn watch<W: Watch>(watch: W, calls: &[Made]) -> (W, Namespace) {
     let mut all = begin();
     all.extend(events(calls));
     watch_events(watch, &all)
 }
 
 /// Passes events to `watch`, in order. Also returns their files.
-pub fn watch_events<W: Watch>(mut watch: W, events: &[Event]) -> (W, Tracker) {
-    let (mut walk, mut files) = (Walk::default(), Tracker::new());
+pub fn watch_events<W: Watch>(mut watch: W, events: &[Event]) -> (W, Namespace) {
+    let mut walk = Walk::following_files();
     for event in events {
         let next = Sequenced { seq: None, event: event.clone() };
         walk.event(&next, &|tsc| tsc, &mut InlineOnly, |moment, contents| {
-            pass::visit(moment, true, &mut files, contents, &mut watch);
+            watch.add(&mut Visit { moment, wanted: true, contents });
         });
     }
-    (watch, files)
+    (watch, walk.into_files())
 }

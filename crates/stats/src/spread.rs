@@ -1,9 +1,10 @@
 //! Distributions of sizes and durations: a histogram for each call.
 
+use model::file_use;
+
 use crate::histogram::Histogram;
 use crate::numbered::{Numbered, name};
 use crate::pass::{Fold, Occasion};
-use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::view::ViewRow;
 
@@ -55,7 +56,7 @@ impl Fold for Spread {
     fn add(&mut self, occasion: &Occasion<'_>) {
         let Some(call) = occasion.call() else { return };
         let value = match self.of {
-            Of::Sizes => role::of(call.nr).moved(call),
+            Of::Sizes => file_use::of(call.nr).moved(call),
             Of::Latency => occasion.duration_ns(),
         };
         if let Some(value) = value {

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::contents::strings;
-use model::{Contents, Stored, names};
+use model::{Contents, Stored, file_use, names};
 use syscalls::record::part;
 use trace::event::{Content, EventKind, StartHow};
 
 use crate::pass::{Fold, Occasion};
-use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 use crate::view::ViewRow;
 
@@ -92,7 +91,7 @@ impl Thread {
             EventKind::Call(call) => {
                 self.calls += 1;
                 self.errors += u64::from(call.error().is_some());
-                let bytes = role::of(call.nr).moved(call).unwrap_or(0);
+                let bytes = file_use::of(call.nr).moved(call).unwrap_or(0);
                 self.bytes = self.bytes.saturating_add(bytes);
                 let ns = occasion.duration_ns().unwrap_or(0);
                 self.in_calls_ns = self.in_calls_ns.saturating_add(ns);

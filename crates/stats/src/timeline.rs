@@ -1,10 +1,10 @@
 //! Activity over time, in steps of equal width.
 
+use model::file_use;
 use syscalls::shape::Classes;
 
 use crate::histogram::Histogram;
 use crate::pass::{Fold, Occasion};
-use crate::role;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 use crate::steps::STEPS_MAX;
 use crate::view::ViewRow;
@@ -98,15 +98,15 @@ impl Fold for Timeline {
     fn add(&mut self, occasion: &Occasion<'_>) {
         let Some(call) = occasion.call() else { return };
         let index = self.index(occasion.enter_ns);
-        let role = role::of(call.nr);
-        let bytes = role.moved(call).unwrap_or(0);
+        let used = file_use::of(call.nr);
+        let bytes = used.moved(call).unwrap_or(0);
         let step = self.step(index);
         step.calls += 1;
         step.errors += u64::from(call.error().is_some());
-        if role.is(Classes::READ) {
+        if used.is(Classes::READ) {
             step.read_bytes = step.read_bytes.saturating_add(bytes);
         }
-        if role.is(Classes::WRITE) {
+        if used.is(Classes::WRITE) {
             step.write_bytes = step.write_bytes.saturating_add(bytes);
         }
         if let (Some(ns), Some(exit_ns)) = (occasion.duration_ns(), occasion.exit_ns) {

@@ -1,13 +1,12 @@
 //! Vocabulary of the table of views: what a view is, and what it may do to look at a trace.
 
-use model::{Conditions, Unread, clock};
+use model::{Conditions, Namespace, Unread, clock};
 use trace::Trace;
 
 use crate::pass::{self, Fold, Watch};
 use crate::sheet::Sheet;
 pub use crate::steps::STEPS_MAX;
 use crate::steps::fitting_interval;
-use crate::tracker::Tracker;
 
 /// A view of `reenact stat`: a row of the table.
 pub struct ViewRow {
@@ -79,7 +78,7 @@ impl Look<'_> {
     pub fn watch<W: Watch>(
         &self,
         mut watch: W,
-        finish: impl FnOnce(W, &Tracker) -> Sheet,
+        finish: impl FnOnce(W, &Namespace) -> Sheet,
     ) -> (Sheet, Unread) {
         let (files, unread) = pass::in_order(self.trace, self.conditions, &mut watch);
         (finish(watch, &files), unread)

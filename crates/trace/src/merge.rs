@@ -13,6 +13,18 @@ use crate::event::{Event, EventKind};
 use crate::format::kind;
 use crate::reader::{BlockEvents, Trace};
 
+impl Trace {
+    /// All events in the order in which they began; see [`EventCursor`].
+    pub fn events(&self) -> Events<'_> {
+        Events::new(self)
+    }
+
+    /// A cursor over the events that does not borrow the trace, to follow one that grows.
+    pub fn cursor(&self) -> EventCursor {
+        EventCursor::default()
+    }
+}
+
 /// Memory limit for blocks that are unpacked at the same time. The largest recording, of 8192 busy
 /// threads, needs two thirds of it.
 const HELD_BYTES_MAX: usize = 1 << 30;

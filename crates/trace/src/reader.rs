@@ -14,7 +14,6 @@ use crate::described;
 use crate::error::ReadError;
 use crate::event::{BlobId, Content, Event, Preamble, Totals};
 use crate::format::{FILE_HEADER_BYTES, FILE_MAGIC, HEAD_BYTES, Head, VERSION, kind, u32_at};
-use crate::merge::{EventCursor, Events};
 use crate::scan::{Damage, End, Scan, read_payload, read_stored};
 use crate::source::{ReadSeek, Source};
 use crate::wire::{Cursor, Get};
@@ -224,16 +223,6 @@ impl Trace {
         }
         let payload = read_payload(&self.source, head)?;
         DataPayload::new(head, payload).map_err(|malformed| damaged(malformed.0))
-    }
-
-    /// All events in the order in which they began; see [`EventCursor`].
-    pub fn events(&self) -> Events<'_> {
-        Events::new(self)
-    }
-
-    /// A cursor over the events that does not borrow the trace, to follow one that grows.
-    pub fn cursor(&self) -> EventCursor {
-        EventCursor::default()
     }
 
     /// A distinct buffer.

@@ -17,8 +17,8 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     make(&directory.join(FILES), true)?;
     let mut create = |name: &str| -> Result<File, Failure> { job.create(&directory.join(name)) };
     let mut exporter = Exporter::new(&mut create);
-    let unread =
-        job.each(&mut |moment, wanted, contents| exporter.event(moment, wanted, contents))?;
+    let (_, unread) =
+        job.each_with_files(&mut |moment, wanted, _| exporter.event(moment, wanted))?;
     let counts = exporter.finish()?;
     Ok(Written { calls: counts.calls, left_out: left_out(&counts), unread })
 }

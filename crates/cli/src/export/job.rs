@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
 
-use model::{Conditions, Moment, Unread, Visitor};
+use model::{Conditions, Moment, Namespace, Unread, Visitor};
 use trace::Trace;
 use trace::event::EventKind;
 
@@ -58,6 +58,14 @@ impl Job<'_> {
     /// Passes all events of the trace in order to `visit`, up to the last one that may be wanted.
     pub fn each(&self, visit: &mut Visitor<'_, Failure>) -> Result<Unread, Failure> {
         progress::walk(self.trace, &self.conditions, visit)
+    }
+
+    /// The same, and follows what calls do to files. Also returns these.
+    pub fn each_with_files(
+        &self,
+        visit: &mut Visitor<'_, Failure>,
+    ) -> Result<(Namespace, Unread), Failure> {
+        progress::walk_files(self.trace, &self.conditions, visit)
     }
 }
 

@@ -37,8 +37,9 @@ pub fn export(job: &Job<'_>, own: &Options) -> Result<Written, Failure> {
     };
     let fail = |error: parquet_export::Error| Failure::Failed(error.to_string());
     let mut export = Export::new(job.trace, options).map_err(fail)?;
-    let unread = job
-        .each(&mut |moment, wanted, contents| export.add(moment, wanted, contents).map_err(fail))?;
+    let (_, unread) = job.each_with_files(&mut |moment, wanted, contents| {
+        export.add(moment, wanted, contents).map_err(fail)
+    })?;
     let summary = export.finish().map_err(fail)?;
     let mut left_out = Vec::new();
     if summary.without_content > 0 {

@@ -8,10 +8,10 @@ use syscalls::abi::tasks::{
     CLONE_NEWNS, MNT_DETACH, MS_BIND, MS_MOVE, MS_PROPAGATION, MS_REC, MS_REMOUNT,
 };
 
-use super::{Effect, Look, Step, Through};
+use super::Look;
 use crate::path::{self, Own};
 use crate::places::{self, Change, Mount, Place, Sight, Space};
-use crate::world::ViewChange;
+use crate::step::{Effect, Step, Through, ViewChange};
 
 /// Magic number that old programs put above the flags.
 const MAGIC: u64 = 0xc0ed_0000;

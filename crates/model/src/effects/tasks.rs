@@ -5,8 +5,9 @@ use syscalls::record::part;
 use syscalls::shape::operand;
 use syscalls::{Act, Operand};
 
-use super::{Effect, Look, Step};
+use super::Look;
 use crate::contents::piece;
+use crate::step::{Effect, Step};
 use crate::world::{CredentialsChange, IdChange, TiesChange, given};
 
 /// Limit for supplementary groups; the kernel has the same.

@@ -7,25 +7,7 @@ use super::{Directory, World, copy};
 use crate::budget::Budget;
 use crate::path;
 use crate::places::{self, Change, Links, Place, Sight, Space};
-
-/// A change of a thread's view, or of paths.
-#[derive(Debug)]
-pub(crate) enum ViewChange {
-    /// Changes the mounts of the namespace.
-    Mounts(Change),
-    /// Gives the thread its own root.
-    Root,
-    /// Gives the thread its own copy of the namespace.
-    Leave,
-    /// Moves the thread to another namespace.
-    Enter(Space),
-    /// Creates a symbolic link.
-    Linked { path: Vec<u8>, target: Vec<u8> },
-    /// Renames a file or directory.
-    Renamed { from: Vec<u8>, to: Vec<u8> },
-    /// Removes a path.
-    Removed { path: Vec<u8> },
-}
+use crate::step::ViewChange;
 
 impl World {
     /// Makes a world that follows mounts and roots. Its paths are those without either.

@@ -1,5 +1,6 @@
 //! Descriptors, directories and processes in the model, from events in memory.
 
+mod files;
 mod tasks;
 
 use model::{InlineOnly, Origin, World};

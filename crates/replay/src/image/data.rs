@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use model::Contents;
 use model::contents::{self, has, is_cut, piece};
+use model::{Contents, OpenId};
 use rustix::io::Errno;
 use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
 use syscalls::shape::{Classes, Dir, Kind as ArgKind, Of, operand};
@@ -47,38 +47,38 @@ impl Fold<'_> {
         if !asked.classes.intersects(Classes::READ.or(Classes::WRITE)) {
             return Ok(());
         }
-        let Some(mark) = asked.mark(0) else { return Ok(()) };
+        let Some(id) = asked.open(0) else { return Ok(()) };
         let place = asked.value(Operand::SourceAt).or_else(|| asked.value(Operand::TargetAt));
         // preadv2 and pwritev2 take -1 for the file's own offset.
         let position = place.filter(|at| *at != u64::MAX);
         if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
-            let Some((range, sure)) = self.advance(asked, mark, position, ret as u64) else {
+            let Some((range, sure)) = self.advance(asked, id, position, ret as u64) else {
                 return Ok(());
             };
             match sure {
-                true => self.read(asked, mark, range, (arg, part))?,
+                true => self.read(asked, id, range, (arg, part))?,
                 false if buffers(asked, (arg, part)).any(is_cut) => {
-                    let node = self.opens.get(mark).map(|open| open.node);
+                    let node = self.opens.get(id).map(|open| open.node);
                     self.untold_of(asked, node.into_iter().collect());
                 }
                 false => {}
             }
         } else if bytes_arg(asked, Dir::In).is_some() {
-            asked.to = self.append(mark, ret as u64).or_else(|| {
-                self.advance(asked, mark, position, ret as u64).map(|(range, _)| range)
-            });
+            asked.to = self
+                .append(id, ret as u64)
+                .or_else(|| self.advance(asked, id, position, ret as u64).map(|(range, _)| range));
         }
         Ok(())
     }
 
     /// Returns the range that a call accesses, given a pointer to an offset, or none.
     fn range(&mut self, asked: &Asked, file: Operand, at: Operand, len: u64) -> Option<Range<u64>> {
-        let mark = asked.mark_of(file)?;
+        let id = asked.open_of(file)?;
         let told = operand(asked.args, at)
             .and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
         let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
         let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-        self.advance(asked, mark, position, len).map(|(range, _)| range)
+        self.advance(asked, id, position, len).map(|(range, _)| range)
     }
 
     /// Returns the range that a call moves, and whether it is certain: if two threads use one
@@ -86,11 +86,11 @@ impl Fold<'_> {
     fn advance(
         &mut self,
         asked: &Asked,
-        mark: u64,
+        id: OpenId,
         position: Option<u64>,
         len: u64,
     ) -> Option<(Range<u64>, bool)> {
-        let open = self.opens.get_mut(mark)?;
+        let open = self.opens.get_mut(id)?;
         // The kernel supports no larger offsets.
         let end = |start: u64| start.checked_add(len).filter(|end| *end <= i64::MAX as u64);
         let Some(start) = position else {
@@ -105,8 +105,8 @@ impl Fold<'_> {
     }
 
     /// Returns the range of an appending write.
-    fn append(&mut self, mark: u64, len: u64) -> Option<Range<u64>> {
-        let open = self.opens.get_mut(mark)?;
+    fn append(&mut self, id: OpenId, len: u64) -> Option<Range<u64>> {
+        let open = self.opens.get_mut(id)?;
         if !open.append {
             return None;
         }
@@ -120,11 +120,11 @@ impl Fold<'_> {
     fn read(
         &mut self,
         asked: &Asked,
-        mark: u64,
+        id: OpenId,
         range: Range<u64>,
         buffer: (u8, u8),
     ) -> Result<(), ImageError> {
-        let Some(open) = self.opens.get(mark) else { return Ok(()) };
+        let Some(open) = self.opens.get(id) else { return Ok(()) };
         let node = self.tree.find(open.node);
         let Some(content) = self.tree.content(node) else { return Ok(()) };
         content.now = content.now.max(range.end);
@@ -270,14 +270,14 @@ impl Fold<'_> {
     /// Handles the return of a call that wrote or copied.
     pub fn moved(&mut self, asked: &Asked) -> Result<(), ImageError> {
         if asked.act == Act::Copy {
-            let source = asked.mark_of(Operand::Source).zip(asked.from.clone());
-            return match (asked.mark_of(Operand::Target), asked.to.clone()) {
-                (Some(mark), Some(range)) => self.copied(source, mark, range),
+            let source = asked.open_of(Operand::Source).zip(asked.from.clone());
+            return match (asked.open_of(Operand::Target), asked.to.clone()) {
+                (Some(id), Some(range)) => self.copied(source, id, range),
                 _ => Ok(()),
             };
         }
-        if let (Some(range), Some(mark)) = (asked.to.clone(), asked.mark(0))
-            && let Some(open) = self.opens.get(mark)
+        if let (Some(range), Some(id)) = (asked.to.clone(), asked.open(0))
+            && let Some(open) = self.opens.get(id)
         {
             let node = open.node;
             let blanks = blanks(asked, &range);
@@ -305,12 +305,12 @@ impl Fold<'_> {
 
     fn copied(
         &mut self,
-        source: Option<(u64, Range<u64>)>,
-        mark: u64,
+        source: Option<(OpenId, Range<u64>)>,
+        id: OpenId,
         range: Range<u64>,
     ) -> Result<(), ImageError> {
-        let Some(target) = self.opens.get(mark).map(|open| open.node) else { return Ok(()) };
-        let source = source.and_then(|(mark, range)| Some((self.opens.get(mark)?.node, range)));
+        let Some(target) = self.opens.get(id).map(|open| open.node) else { return Ok(()) };
+        let source = source.and_then(|(id, range)| Some((self.opens.get(id)?.node, range)));
         let Some((from, bytes)) = source else {
             self.change(target, |content| content.write(range));
             return Ok(());
@@ -340,7 +340,7 @@ impl Fold<'_> {
 
     /// Handles fallocate.
     pub fn allocated(&mut self, asked: &Asked) {
-        let Some(open) = asked.mark(0).and_then(|mark| self.opens.get(mark)) else { return };
+        let Some(open) = asked.open(0).and_then(|id| self.opens.get(id)) else { return };
         let node = open.node;
         let [_, mode, offset, len, ..] = asked.call.args;
         let Some(end) = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64) else {
@@ -362,7 +362,7 @@ impl Fold<'_> {
     /// Handles a call that shares all of a file's content with another one.
     pub fn cloned(&mut self, asked: &Asked) -> Result<(), ImageError> {
         let (Some(source), Some(target)) =
-            (asked.mark_of(Operand::Source), asked.mark_of(Operand::Target))
+            (asked.open_of(Operand::Source), asked.open_of(Operand::Target))
         else {
             return Ok(());
         };
@@ -373,7 +373,7 @@ impl Fold<'_> {
 
     /// Handles a call that shares a range.
     pub fn cloned_range(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        let Some(target) = asked.mark_of(Operand::Target) else { return Ok(()) };
+        let Some(target) = asked.open_of(Operand::Target) else { return Ok(()) };
         let call = &asked.call;
         let Some(data) = contents::latest(&call.data, 2, part::WHOLE, 0) else { return Ok(()) };
         let Ok(bytes) = self.stored.read(&data.content, 32) else { return Ok(()) };
@@ -383,16 +383,16 @@ impl Fold<'_> {
             .collect();
         let [fd, from, len, to] = words[..] else { return Ok(()) };
         let table = self.world.descriptors(asked.thread);
-        let mark = table.and_then(|t| t.get(fd as i32).map(|entry| entry.description.mark.get()));
-        let Some(mark) = mark else { return Ok(()) };
-        let node = self.opens.get(mark).map(|open| open.node);
+        let id = table.and_then(|t| t.get(fd as i32).map(|entry| entry.description.id()));
+        let Some(id) = id else { return Ok(()) };
+        let node = self.opens.get(id).map(|open| open.node);
         let now = node.and_then(|node| self.tree.content(node)).map_or(0, |content| content.now);
         // Length 0 means up to the end.
         let len = if len == 0 { now.saturating_sub(from) } else { len };
         let (Some(from_end), Some(to_end)) = (from.checked_add(len), to.checked_add(len)) else {
             return Ok(());
         };
-        self.copied(Some((mark, from..from_end)), target, to..to_end)
+        self.copied(Some((id, from..from_end)), target, to..to_end)
     }
 }
 

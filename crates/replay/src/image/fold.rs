@@ -10,7 +10,7 @@ use std::rc::Rc;
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
 use model::unseen::Unseen;
-use model::{Credentials, Description, Directory, Step, World, path};
+use model::{Credentials, Description, Directory, OpenId, Step, World, path};
 use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
 use syscalls::shape::{Arg, Classes, FlagSet, Kind as ArgKind, of_set, operand};
@@ -71,8 +71,8 @@ pub struct Asked {
     pub who: (u32, u32),
     pub root: NodeId,
     pub paths: Vec<PathArg>,
-    /// Descriptor arguments, with the marks of their open files.
-    pub fds: [Option<(u8, u64)>; 2],
+    /// Descriptor arguments, with their open files, which stay until the call has returned.
+    pub fds: [Option<(u8, Rc<Description>)>; 2],
     /// The open file that the call returns.
     pub gives: Option<Rc<Description>>,
     /// The file opened by an `open` that may create one.
@@ -121,9 +121,9 @@ impl Asked {
         Some(self.call.args[usize::from(operand(self.args, wanted)?)])
     }
 
-    /// Returns the mark of the open file of the argument with a use.
-    pub fn mark_of(&self, wanted: Operand) -> Option<u64> {
-        self.mark(operand(self.args, wanted)?)
+    /// Returns the open file of the argument with a use.
+    pub fn open_of(&self, wanted: Operand) -> Option<OpenId> {
+        self.open(operand(self.args, wanted)?)
     }
 
     /// Whether a final link is meant itself, and not followed.
@@ -133,9 +133,9 @@ impl Asked {
         !leads_on && syscalls::paths::means_link(self.call.nr, path.arg, &self.call.args)
     }
 
-    /// Returns the mark of the open file of an argument.
-    pub fn mark(&self, arg: u8) -> Option<u64> {
-        self.fds.iter().flatten().find(|(number, _)| *number == arg).map(|(_, mark)| *mark)
+    /// Returns the open file of an argument.
+    pub fn open(&self, arg: u8) -> Option<OpenId> {
+        self.fds.iter().flatten().find(|(number, _)| *number == arg).map(|(_, open)| open.id())
     }
 }
 
@@ -189,6 +189,7 @@ impl<'a> Fold<'a> {
         let step = self.world.step(&event, &mut self.stored);
         self.unseen.event(&event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
+        self.world.closed_files(&mut |open| self.opens.closed(open));
         let Event { thread, tsc, kind, .. } = event;
         match kind {
             EventKind::Call(call) => self.call(thread, tsc, call, step),
@@ -323,9 +324,9 @@ impl<'a> Fold<'a> {
                 continue;
             }
             let fd = asked.call.args[usize::from(number)] as i32;
-            let mark = table.get(fd).map_or(0, |entry| entry.description.mark.get());
-            if mark != 0 && found < asked.fds.len() {
-                asked.fds[found] = Some((number, mark));
+            let Some(entry) = table.get(fd) else { continue };
+            if self.opens.get(entry.description.id()).is_some() && found < asked.fds.len() {
+                asked.fds[found] = Some((number, entry.description.clone()));
                 found += 1;
             }
         }
@@ -336,8 +337,8 @@ impl<'a> Fold<'a> {
         for (arg, number) in asked.args.iter().zip(0u8..) {
             match arg.kind {
                 ArgKind::DirFd => {
-                    let mark = asked.mark(number);
-                    let node = mark.and_then(|mark| self.opens.get(mark)).map(|open| open.node);
+                    let open = asked.open(number).and_then(|open| self.opens.get(open));
+                    let node = open.map(|open| open.node);
                     directory = (asked.call.args[usize::from(number)] as i32, node);
                 }
                 ArgKind::Path => {
@@ -405,16 +406,10 @@ impl<'a> Fold<'a> {
 
     /// Returns the file behind a path to one of the process's own descriptors.
     fn named_descriptor(&self, thread: u32, text: &[u8]) -> Option<NodeId> {
-        let prefixes: [&[u8]; 3] = [b"/proc/self/fd/", b"/proc/thread-self/fd/", b"/dev/fd/"];
-        let standard: [(&[u8], i32); 3] =
-            [(b"/dev/stdin", 0), (b"/dev/stdout", 1), (b"/dev/stderr", 2)];
-        let number = prefixes.iter().find_map(|prefix| text.strip_prefix(*prefix));
-        let fd = match number {
-            Some(number) => std::str::from_utf8(number).ok()?.parse().ok()?,
-            None => standard.iter().find(|(path, _)| *path == text)?.1,
-        };
+        let (pid, _) = self.world.ids(thread)?;
+        let fd = path::own_descriptor(text, pid)?;
         let table = self.world.descriptors(thread)?;
-        let open = self.opens.get(table.get(fd)?.description.mark.get())?;
+        let open = self.opens.get(table.get(fd)?.description.id())?;
         Some(self.tree.find(open.node))
     }
 
@@ -489,23 +484,25 @@ impl<'a> Fold<'a> {
             for (at, open) in state.fds.iter().enumerate() {
                 let description = table.get(open.fd).map(|entry| entry.description);
                 // The state may be an earlier program's, and the number another file's by now.
-                let is_it = |d: &&Rc<Description>| d.mark.get() == 0 && d.path == open.target;
+                let is_it = |d: &&Rc<Description>| {
+                    d.path == open.target && self.opens.get(d.id()).is_none()
+                };
                 if let Some(description) = description.filter(is_it) {
                     new.push((at, description.clone()));
                 }
             }
         }
-        let mut marks: HashMap<(&[u8], u64, u64), u64> = HashMap::new();
+        let mut known: HashMap<(&[u8], u64, u64), OpenId> = HashMap::new();
         for (at, description) in &new {
             let open = &state.fds[*at];
             let key = (&open.target[..], open.offset, u64::from(open.flags) & !O_CLOEXEC);
-            if let Some(mark) = marks.get(&key) {
-                self.opens.share(description, *mark);
+            if let Some(known) = known.get(&key) {
+                self.opens.share(description.id(), *known);
                 continue;
             }
             if let Some(node) = self.told(&open.target, Kind::Unknown)? {
                 let append = u64::from(open.flags) & O_APPEND != 0;
-                self.opens.add(description, node, open.offset, append);
+                self.opens.add(description.id(), node, open.offset, append);
                 if u64::from(open.flags) & O_ACCMODE != 0 {
                     // A file opened for writing most likely belongs to the process's user.
                     self.tree.node_mut(node).about.written_by((state.uids[3], state.gids[3]));
@@ -516,7 +513,7 @@ impl<'a> Fold<'a> {
                     content.size_min = content.size_min.max(open.offset.min(i64::MAX as u64));
                     content.now = content.now.max(content.size_min);
                 }
-                marks.insert(key, description.mark.get());
+                known.insert(key, description.id());
             }
         }
         Ok(())

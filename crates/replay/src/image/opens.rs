@@ -1,9 +1,8 @@
 //! Open files with their offsets.
 
 use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
 
-use model::Description;
+use model::OpenId;
 
 use super::tree::NodeId;
 
@@ -17,50 +16,54 @@ pub struct Open {
     pub append: bool,
     /// Time until which, and thread by which, a call may still move the offset.
     pub busy: (u64, u32),
-    descriptions: Vec<Weak<Description>>,
+    /// How many of the model's open files it is.
+    shares: usize,
 }
 
-/// All open files, by the mark in their descriptions.
+/// All open files, by the model's ids.
 #[derive(Debug, Default)]
 pub struct Opens {
-    all: BTreeMap<u64, Open>,
-    marks: u64,
-    /// Number of entries that triggers the next removal of closed ones.
-    room: usize,
+    all: BTreeMap<OpenId, Open>,
+    /// Open files of the model that are one with another.
+    shared: BTreeMap<OpenId, OpenId>,
 }
-
-/// Least number of entries before closed ones are removed.
-const ROOM_MIN: usize = 1024;
 
 impl Opens {
     /// Adds an open file.
-    pub fn add(&mut self, description: &Rc<Description>, node: NodeId, offset: u64, append: bool) {
-        self.marks += 1;
-        description.mark.set(self.marks);
-        let descriptions = vec![Rc::downgrade(description)];
-        let open = Open { node, offset, append, busy: (0, 0), descriptions };
-        self.all.insert(self.marks, open);
-        if self.all.len() > self.room.max(ROOM_MIN) {
-            let is_open = |open: &Open| open.descriptions.iter().any(|d| d.strong_count() > 0);
-            self.all.retain(|_, open| is_open(open));
-            self.room = self.all.len() * 2;
+    pub fn add(&mut self, id: OpenId, node: NodeId, offset: u64, append: bool) {
+        self.closed(id);
+        self.all.insert(id, Open { node, offset, append, busy: (0, 0), shares: 1 });
+    }
+
+    /// What the model takes for an open file of its own turned out to be a known one.
+    pub fn share(&mut self, id: OpenId, known: OpenId) {
+        if let Some(open) = self.all.get_mut(&known) {
+            open.shares += 1;
+            self.shared.insert(id, known);
         }
     }
 
-    /// A description turned out to belong to a known open file.
-    pub fn share(&mut self, description: &Rc<Description>, mark: u64) {
-        if let Some(open) = self.all.get_mut(&mark) {
-            description.mark.set(mark);
-            open.descriptions.push(Rc::downgrade(description));
+    /// Nobody has an open file of the model open any more.
+    pub fn closed(&mut self, id: OpenId) {
+        let id = self.shared.remove(&id).unwrap_or(id);
+        if let Some(open) = self.all.get_mut(&id) {
+            open.shares -= 1;
+            if open.shares == 0 {
+                self.all.remove(&id);
+            }
         }
     }
 
-    /// Returns the open file with a mark; 0 marks none.
-    pub fn get_mut(&mut self, mark: u64) -> Option<&mut Open> {
-        self.all.get_mut(&mark)
+    fn known(&self, id: OpenId) -> OpenId {
+        self.shared.get(&id).copied().unwrap_or(id)
     }
 
-    pub fn get(&self, mark: u64) -> Option<&Open> {
-        self.all.get(&mark)
+    pub fn get_mut(&mut self, id: OpenId) -> Option<&mut Open> {
+        let id = self.known(id);
+        self.all.get_mut(&id)
+    }
+
+    pub fn get(&self, id: OpenId) -> Option<&Open> {
+        self.all.get(&self.known(id))
     }
 }

@@ -43,7 +43,7 @@ impl Fold<'_> {
         // The source of a mount is a file only for MS_BIND and MS_MOVE.
         let is_file = asked.act != Act::Mount || asked.call.args[3] & MOUNTED_FILE != 0;
         let Some(path) = asked.paths.iter().find(|path| is_file || path.arg != 0) else {
-            let open = asked.fds[0].and_then(|(_, mark)| self.opens.get(mark));
+            let open = asked.fds[0].as_ref().and_then(|(_, open)| self.opens.get(open.id()));
             return Ok(open.map(|open| self.tree.find(open.node)));
         };
         let mut follow = !asked.means_link(path);
@@ -118,7 +118,7 @@ impl Fold<'_> {
             Act::Execute => self.is_executable(node),
             Act::List => self.listed(asked, node)?,
             Act::Seek => {
-                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark)) {
+                if let Some(open) = asked.open(0).and_then(|id| self.opens.get_mut(id)) {
                     open.offset = ret as u64;
                 }
             }
@@ -136,7 +136,7 @@ impl Fold<'_> {
             Act::CloneFile => self.cloned(asked)?,
             Act::CloneRange => self.cloned_range(asked)?,
             Act::SetStatusFlags => {
-                if let Some(open) = asked.mark(0).and_then(|mark| self.opens.get_mut(mark)) {
+                if let Some(open) = asked.open(0).and_then(|id| self.opens.get_mut(id)) {
                     open.append = args[2] & O_APPEND != 0;
                 }
             }
@@ -161,7 +161,7 @@ impl Fold<'_> {
     fn opened(&mut self, asked: &Asked, node: NodeId) {
         let flags = self.open_flags(asked);
         let Some(description) = &asked.gives else { return };
-        self.opens.add(description, node, 0, flags & O_APPEND != 0);
+        self.opens.add(description.id(), node, 0, flags & O_APPEND != 0);
         if flags & O_NOFOLLOW != 0 && flags & O_PATH == 0 {
             self.tree.is_no_link(node);
         }

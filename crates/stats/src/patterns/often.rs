@@ -25,4 +25,11 @@ impl Often {
         self.bytes = self.bytes.saturating_add(bytes);
         self.ns = self.ns.saturating_add(ns);
     }
+
+    /// Counts all that another one counted.
+    pub fn merge(&mut self, other: &Often) {
+        self.count += other.count;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.ns = self.ns.saturating_add(other.ns);
+    }
 }

@@ -1,15 +1,16 @@
-//! Effects of calls on the data of files, derived from the table's rows once.
+//! How calls use files, derived from the table's rows once.
 
 use std::sync::LazyLock;
 
-use syscalls::shape::{Arg, Classes, Kind, Ret, Syscall, operand};
+use syscalls::paths::{self, Paths};
+use syscalls::shape::{Arg, Classes, Kind, Ret, Syscall, of_set, operand};
 use syscalls::table::NUMBER_LIMIT;
-use syscalls::{Act, Operand};
+use syscalls::{Act, Operand, flags};
 use trace::event::Call;
 
-/// Effects of a row's calls on files. Argument numbers count from 0.
+/// How a row's calls use files. Argument numbers count from 0.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Role {
+pub struct FileUse {
     /// Classes of the row.
     pub classes: u32,
     /// Argument: the descriptor that data is read from.
@@ -32,12 +33,12 @@ pub struct Role {
     pub length: Option<u8>,
     /// Files that the call makes durable.
     pub sync: Sync,
-    /// The call renames the first path to the second.
-    pub renames: bool,
-    /// The call removes a name.
-    pub removes: bool,
-    /// The call changes the entries of a directory.
-    pub changes_names: bool,
+    /// What the call does to names.
+    pub names: NamesUse,
+    /// The path arguments, and the descriptors of the directories that they begin in.
+    pub paths: Paths,
+    /// The call may set the flags of an open file.
+    pub sets_flags: bool,
     /// The call changes a file's length or attributes.
     pub changes: bool,
     /// The call maps a file.
@@ -48,6 +49,25 @@ pub struct Role {
     pub by_path: bool,
     /// The call takes a path and returns a descriptor.
     pub opens: bool,
+}
+
+/// What a call does to the names of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamesUse {
+    /// Nothing, or creates a file by opening it.
+    #[default]
+    Nothing,
+    /// Makes a file at its path.
+    Makes,
+    /// Gives the file at the first path the second one too.
+    Links,
+    /// Renames the file at the first path to the second one.
+    Renames {
+        /// The argument with the flags.
+        flags: Option<u8>,
+    },
+    /// Removes a name.
+    Removes,
 }
 
 /// Files that a call makes durable.
@@ -62,17 +82,17 @@ pub enum Sync {
     All,
 }
 
-/// Returns the role of a call number.
-pub fn of(nr: u16) -> &'static Role {
-    static ROLES: LazyLock<Vec<Role>> = LazyLock::new(|| {
+/// Returns how calls of a number use files.
+pub fn of(nr: u16) -> &'static FileUse {
+    static USES: LazyLock<Vec<FileUse>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
-        rows.map(|row| row.map_or_else(Role::default, role)).collect()
+        rows.map(|row| row.map_or_else(FileUse::default, file_use)).collect()
     });
-    static NONE: LazyLock<Role> = LazyLock::new(Role::default);
-    ROLES.get(usize::from(nr)).unwrap_or(&NONE)
+    static NONE: LazyLock<FileUse> = LazyLock::new(FileUse::default);
+    USES.get(usize::from(nr)).unwrap_or(&NONE)
 }
 
-fn role(row: &Syscall) -> Role {
+fn file_use(row: &Syscall) -> FileUse {
     let first = |wanted: fn(&Arg) -> bool| {
         row.args.iter().zip(0u8..).find(|(arg, _)| wanted(arg)).map(|(_, number)| number)
     };
@@ -82,7 +102,7 @@ fn role(row: &Syscall) -> Role {
     let fd = first(|arg| matches!(arg.kind, Kind::Fd));
     let by_path = row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
     let moves = row.ret == Ret::Size && (is(Classes::READ) || is(Classes::WRITE));
-    Role {
+    FileUse {
         classes: row.classes.0,
         from: used_as(Operand::Source).or(either).filter(|_| moves),
         from_at: used_as(Operand::SourceAt),
@@ -98,9 +118,15 @@ fn role(row: &Syscall) -> Role {
             Act::SyncAll => Sync::All,
             _ => Sync::Nothing,
         },
-        renames: row.act == Act::Rename,
-        removes: matches!(row.act, Act::Remove | Act::RemoveDirectory),
-        changes_names: row.act.changes_names(),
+        names: match row.act {
+            Act::MakeDirectory | Act::MakeNode | Act::MakeLink => NamesUse::Makes,
+            Act::HardLink => NamesUse::Links,
+            Act::Rename => NamesUse::Renames { flags: of_set(row.args, &flags::RENAME) },
+            Act::Remove | Act::RemoveDirectory => NamesUse::Removes,
+            _ => NamesUse::Nothing,
+        },
+        paths: paths::of(row),
+        sets_flags: row.acts().any(|act| act == Act::SetStatusFlags),
         changes: is(Classes::CHANGE),
         maps: row.act == Act::Map,
         writes_unseen: matches!(row.act, Act::SetUpRing | Act::SetUpAio),
@@ -112,7 +138,12 @@ fn role(row: &Syscall) -> Role {
 /// The kernel's limit for the bytes of one call, in case a trace claims more.
 const MOVED_MAX: u64 = 0x7fff_f000;
 
-impl Role {
+impl FileUse {
+    /// Returns true if calls of the row may use files that they name.
+    pub fn names_files(&self) -> bool {
+        self.fd.is_some() || self.by_path
+    }
+
     /// Returns true if the row has a class.
     pub fn is(&self, class: Classes) -> bool {
         self.classes & class.0 != 0
@@ -139,7 +170,7 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn named(name: &str) -> &'static Role {
+    fn named(name: &str) -> &'static FileUse {
         of(syscalls::by_name(name).expect("a row").nr)
     }
 
@@ -158,7 +189,13 @@ mod tests {
         assert_eq!(named("ftruncate").length, Some(1));
         assert_eq!(named("truncate").length, Some(1));
         assert_eq!(named("fallocate").length, None);
-        assert!(named("renameat2").renames && !named("linkat").renames);
+        assert_eq!(named("renameat2").names, NamesUse::Renames { flags: Some(4) });
+        assert_eq!(named("rename").names, NamesUse::Renames { flags: None });
+        assert_eq!(
+            (named("linkat").names, named("rmdir").names),
+            (NamesUse::Links, NamesUse::Removes)
+        );
+        assert!(named("fcntl").sets_flags && !named("fchmod").sets_flags);
         assert!(named("openat").opens);
         assert!(named("creat").opens && !named("socket").opens);
     }

@@ -1,0 +1,91 @@
+//! How events change a world.
+
+use trace::event::{Event, EventKind, RECORDER};
+
+use super::World;
+use crate::contents::Contents;
+use crate::effects;
+use crate::step::Step;
+
+impl World {
+    /// Processes one event.
+    pub fn apply(&mut self, event: &Event, contents: &mut dyn Contents) {
+        let step = self.step(event, contents);
+        self.finish(step);
+    }
+
+    /// Does the work of [`World::apply`] for a call that has no effect on a world.
+    #[inline]
+    pub fn pass(&mut self, event: &Event) {
+        self.open_ids.forget();
+        self.advance(event.tsc);
+        if let Some(thread) = self.threads.get_mut(&event.thread) {
+            thread.fresh = false;
+            if thread.outstanding.is_some() {
+                self.settle(event.thread);
+            }
+        }
+    }
+
+    /// First half of [`World::apply`]: advances the world to the start of the event and returns the
+    /// changes it will make. A call can be decoded between the two halves.
+    pub fn step(&mut self, event: &Event, contents: &mut dyn Contents) -> Step {
+        self.advance(event.tsc);
+        self.settle(event.thread);
+        let mut step = Step { thread: event.thread, ..Step::default() };
+        match &event.kind {
+            EventKind::Call(call) => {
+                if let Some(thread) = self.threads.get_mut(&event.thread) {
+                    thread.fresh = false;
+                }
+                step.answered = self.is_answered(event.thread, call);
+                if step.answered || effects::changes_nothing(call) {
+                    return step;
+                }
+                if let Some(flags) = effects::spawn_flags(call, contents)
+                    && let Some(thread) = self.threads.get_mut(&event.thread)
+                {
+                    let maker = self.processes.get(&thread.process);
+                    let ties =
+                        maker.map(|maker| maker.ties.of_child(maker.pid, thread.process, flags));
+                    thread.spawn(flags, call, ties.unwrap_or_default());
+                }
+                effects::of_call(self, call, contents, &mut step);
+            }
+            EventKind::Start { how, process, parent, pid, tid } => {
+                self.start(event.thread, *how, *process, *parent, *pid, *tid);
+            }
+            EventKind::Image { tid, data } => self.image(event.thread, *tid, data, contents),
+            EventKind::State(state) if event.thread != RECORDER => self.correct(state),
+            EventKind::State(state) => self.announce(state),
+            EventKind::End { .. } => step.ended = true,
+            EventKind::Exit { process, .. } => step.exited = Some(*process),
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Gap { .. }
+            | EventKind::Other(_)
+            | EventKind::Unknown(_) => {}
+        }
+        step
+    }
+
+    /// Second half of [`World::apply`]: makes the changes.
+    pub fn finish(&mut self, step: Step) {
+        self.open_ids.forget();
+        for effect in step.at_entry {
+            self.effect(step.thread, effect);
+        }
+        if let (Some(exit_tsc), Some(thread)) = (step.exit_tsc, self.threads.get_mut(&step.thread))
+            && !step.at_exit.is_empty()
+        {
+            thread.outstanding = Some(exit_tsc);
+            self.outstanding.insert((exit_tsc, step.thread), step.at_exit);
+        }
+        if step.ended {
+            self.end(step.thread);
+        }
+        if let Some(process) = step.exited {
+            self.exit(process);
+        }
+    }
+}
