@@ -26,7 +26,6 @@ const ENTRY_MIN: usize = 24;
 const PORTION: usize = 64 << 10;
 /// Most names of one directory; beyond that, names are not compared.
 const NAMES_MAX: usize = 1 << 20;
-const DT_UNKNOWN: u8 = 0;
 
 /// A scan in progress.
 pub struct Scan {
@@ -79,8 +78,8 @@ impl Scan {
             if found.is_none() && !self.partial && !exists(&name) {
                 return Some(name.escape_ascii().to_string());
             }
-            let found = found.unwrap_or(DT_UNKNOWN);
-            if found != kind && found != DT_UNKNOWN && kind != DT_UNKNOWN {
+            let found = found.unwrap_or(libc::DT_UNKNOWN);
+            if found != kind && found != libc::DT_UNKNOWN && kind != libc::DT_UNKNOWN {
                 return Some(format!("{} of type {kind}", name.escape_ascii()));
             }
         }
@@ -107,7 +106,7 @@ fn entries(bytes: &[u8], name_at: usize) -> impl Iterator<Item = (Vec<u8>, u8)> 
         let entry = rest.get(..len).filter(|entry| entry.len() > name_at)?;
         at += len;
         let name = entry[name_at..].split(|&c| c == 0).next().unwrap_or_default();
-        let kind = if name_at == NAME_AT { entry[TYPE_AT] } else { DT_UNKNOWN };
+        let kind = if name_at == NAME_AT { entry[TYPE_AT] } else { libc::DT_UNKNOWN };
         Some((name.to_vec(), kind))
     })
 }

@@ -47,6 +47,15 @@ impl Syscall {
         self.variants.iter().find(selects)
     }
 
+    /// Returns true if it writes bytes from memory where the file's own offset stands, and no more:
+    /// any descriptor can be written to so.
+    pub fn writes_at_own_offset(&self) -> bool {
+        let has = |operand| self.args.iter().any(|arg| arg.is(operand));
+        let others = [Operand::TargetAt, Operand::Source].into_iter().any(has);
+        let elsewhere = Classes::NETWORK.or(Classes::IPC);
+        has(Operand::Target) && !others && !self.classes.intersects(elsewhere)
+    }
+
     /// Returns the arguments as a call with these values understands them.
     pub fn args_of(&self, values: &[u64; 6]) -> &'static [Arg] {
         self.variant(values).map_or(self.args, |variant| variant.args)

@@ -301,3 +301,10 @@ fn what_is_made_again_gives_no_address_in_a_struct() {
         }
     }
 }
+
+#[test]
+fn plain_writes_are_known() {
+    let plain: Vec<&str> =
+        rows().filter(|row| row.writes_at_own_offset()).map(|row| row.name).collect();
+    assert_eq!(plain, ["write", "writev"]);
+}

@@ -1,8 +1,8 @@
 //! Writes to pipes: what fitted in the recording must fit here, however it is written.
 
-use syscalls::Act;
 use syscalls::abi::errno::{self, EAGAIN};
 use syscalls::shape::Kind;
+use syscalls::{Act, Syscall};
 
 use super::value::Value;
 use super::{GoOn, Maker};
@@ -51,7 +51,8 @@ impl Maker {
 
     /// Makes a call that may write to a pipe. Enlarges a full pipe before it waits for readers.
     pub(super) fn once_with_room(&mut self) -> i64 {
-        let writes = [libc::SYS_write, libc::SYS_writev].contains(&libc::c_long::from(self.nr));
+        let row = syscalls::by_number(self.nr.into());
+        let writes = row.is_some_and(Syscall::writes_at_own_offset);
         let Some(vector) = writes.then(|| self.vector_to_write()).flatten() else {
             return self.once();
         };

@@ -237,10 +237,9 @@ pub fn install() -> io::Result<()> {
 
 /// Forbids that memory becomes executable later, if supported. The filter forbids it as well.
 pub fn keep_memory_as_it_is() {
-    const PR_SET_MDWE: libc::c_int = 65;
     const REFUSE_EXEC_GAIN: libc::c_ulong = 1;
     // SAFETY: the arguments are numbers; no memory is accessed.
-    unsafe { libc::prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) };
+    unsafe { libc::prctl(libc::PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) };
 }
 
 #[cfg(test)]
