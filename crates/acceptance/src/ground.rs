@@ -14,7 +14,7 @@ const IMAGE_BYTES: u64 = 4 << 30;
 
 /// A type of file system.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct FileSystemKind {
     /// Name in the kernel.
     pub name: &'static str,
     /// Program and arguments that format an image; `None` if no image is needed.
@@ -22,14 +22,14 @@ pub struct Kind {
 }
 
 /// All types tested.
-pub const KINDS: &[Kind] = &[
-    Kind { name: "ext4", make: Some(("mkfs.ext4", &["-q", "-F"])) },
-    Kind { name: "xfs", make: Some(("mkfs.xfs", &["-q", "-f"])) },
-    Kind { name: "btrfs", make: Some(("mkfs.btrfs", &["-q", "-f"])) },
-    Kind { name: "tmpfs", make: None },
+pub const KINDS: &[FileSystemKind] = &[
+    FileSystemKind { name: "ext4", make: Some(("mkfs.ext4", &["-q", "-F"])) },
+    FileSystemKind { name: "xfs", make: Some(("mkfs.xfs", &["-q", "-f"])) },
+    FileSystemKind { name: "btrfs", make: Some(("mkfs.btrfs", &["-q", "-f"])) },
+    FileSystemKind { name: "tmpfs", make: None },
 ];
 
-impl Kind {
+impl FileSystemKind {
     /// Returns what this machine lacks for it, if anything.
     pub fn missing(&self) -> Option<&'static str> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -50,7 +50,7 @@ pub struct Ground {
 
 impl Ground {
     /// Makes and mounts a file system.
-    pub fn new(stage: &Stage, kind: Kind) -> Result<Ground, Complaint> {
+    pub fn new(stage: &Stage, kind: FileSystemKind) -> Result<Ground, Complaint> {
         let holder = tempfile::Builder::new()
             .prefix(kind.name)
             .tempdir_in(stage.places())

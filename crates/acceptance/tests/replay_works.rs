@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use acceptance::ground::{Ground, KINDS, Kind};
+use acceptance::ground::{FileSystemKind, Ground, KINDS};
 use acceptance::place::{Place, Who};
 use acceptance::shown::Info;
 use acceptance::stage::Stage;
@@ -36,7 +36,7 @@ fn here(stage: &Stage, who: Who, work: &Work) -> Result<(), Complaint> {
 }
 
 /// Replays from here to another file system, within that one, and from there to here.
-fn on(stage: &Stage, who: Who, work: &Work, kind: Kind) -> Result<(), Complaint> {
+fn on(stage: &Stage, who: Who, work: &Work, kind: FileSystemKind) -> Result<(), Complaint> {
     let ground = Ground::new(stage, kind)?;
     let here = Place::new(stage, who)?;
     let there = Place::new_in(&ground.top(), who)?;

@@ -6,7 +6,7 @@ mod each;
 pub use each::*;
 
 use crate::file::extent::{Record, Value};
-use crate::file::types::Kind;
+use crate::file::types::FieldType;
 use crate::file::writer::Filling;
 
 /// Prefix of the names of our types.
@@ -115,15 +115,15 @@ impl Declare {
 
 impl Columns for Declare {
     fn i64(&mut self, name: &'static str, _: &mut i64) {
-        self.field(name, Kind::Int64.name(), false);
+        self.field(name, FieldType::Int64.name(), false);
     }
 
     fn optional(&mut self, name: &'static str, _: &mut Option<i64>) {
-        self.field(name, Kind::Int64.name(), true);
+        self.field(name, FieldType::Int64.name(), true);
     }
 
     fn bytes(&mut self, name: &'static str, _: &mut Vec<u8>) {
-        self.field(name, Kind::Variable.name(), false);
+        self.field(name, FieldType::Variable.name(), false);
     }
 }
 

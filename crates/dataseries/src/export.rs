@@ -12,7 +12,7 @@ use std::io::Write;
 use model::decode::shape::shape_of;
 use model::{Contents, World};
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 use trace::Trace;
 use trace::event::{Call, Content, Event, EventKind, GapWhy, Outcome, RECORDER};
 
@@ -254,7 +254,7 @@ fn leave_out(call: &mut Call) {
     let shape = shape_of(call);
     for data in &mut call.data {
         let kind = shape.args.get(usize::from(data.arg)).map(|arg| arg.kind);
-        let plain = matches!(kind, Some(Kind::Buf(_, Of::Bytes, _)));
+        let plain = matches!(kind, Some(ArgKind::Buf(_, Of::Bytes, _)));
         if plain || matches!(data.part, part::CONTENT | part::SNAPSHOT) {
             data.content = Content::Inline(Vec::new());
             data.flags |= data_flag::CUT;

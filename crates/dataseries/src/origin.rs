@@ -6,7 +6,7 @@ use syscalls::record::{RESULT, part};
 use trace::event::{Call, Content, Data, Preamble};
 
 use crate::export::Collected;
-use crate::file::types::{Kind, Type};
+use crate::file::types::{FieldType, Type};
 use crate::file::writer::Filling;
 use crate::schema::SNIA;
 
@@ -56,7 +56,7 @@ impl Origin {
             let told = match found {
                 Collected::Absent => false,
                 Collected::Null => field.null.is_some(),
-                _ => field.kind != Kind::Bool || field.null.is_some(),
+                _ => field.kind != FieldType::Bool || field.null.is_some(),
             };
             if told && found != written {
                 self.fields.push((number, at, found.clone()));
@@ -74,11 +74,11 @@ impl Origin {
             let Some(kind) = record.of.fields.get(*field).map(|field| field.kind) else { continue };
             match (value, kind) {
                 (Collected::Absent | Collected::Null, _) => record.null(*field),
-                (Collected::Bool(value), Kind::Bool) => record.bool(*field, *value),
-                (Collected::Int(value), Kind::Byte | Kind::Int32 | Kind::Int64) => {
+                (Collected::Bool(value), FieldType::Bool) => record.bool(*field, *value),
+                (Collected::Int(value), FieldType::Byte | FieldType::Int32 | FieldType::Int64) => {
                     record.int(*field, *value);
                 }
-                (Collected::Bytes(bytes), Kind::Variable) => record.bytes(*field, bytes),
+                (Collected::Bytes(bytes), FieldType::Variable) => record.bytes(*field, bytes),
                 _ => {}
             }
         }

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use syscalls::shape::{Kind as ArgKind, Syscall};
+use syscalls::shape::{ArgKind, Syscall};
 
 use crate::calls;
 use crate::columns;
-use crate::file::types::{Kind, Type};
+use crate::file::types::{FieldType, Type};
 
 /// The 103 types of SNIA and their fields.
 const SNIA_TABLE: &str = include_str!("schema/snia.table");
@@ -131,8 +131,8 @@ fn other(row: &Syscall) -> (String, String) {
     common_fields(&mut xml);
     for arg in row.args {
         match is_bytes(arg.kind) {
-            true => xml.field(arg.name, Kind::Variable.name(), true),
-            false => xml.field(arg.name, Kind::Int64.name(), true),
+            true => xml.field(arg.name, FieldType::Variable.name(), true),
+            false => xml.field(arg.name, FieldType::Int64.name(), true),
         }
     }
     (name, xml.end())
@@ -147,7 +147,7 @@ fn unknown() -> String {
     let mut xml = columns::Declare::new(UNKNOWN);
     common_fields(&mut xml);
     for name in ["number", "arg0", "arg1", "arg2", "arg3", "arg4", "arg5"] {
-        xml.field(name, Kind::Int64.name(), true);
+        xml.field(name, FieldType::Int64.name(), true);
     }
     xml.end()
 }

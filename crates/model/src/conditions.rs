@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use syscalls::shape::{Classes, Kind};
+use syscalls::shape::{ArgKind, Classes};
 use trace::event::{Call, EventKind};
 use trace::event_table::{self, EventClass, EventRow};
 
 use crate::decode::shape::{Shape, shape_of};
-use crate::{Moment, Step, View, glob};
+use crate::{Moment, Step, Surroundings, glob};
 
 /// Conditions on events; all must hold.
 #[derive(Debug, Default)]
@@ -145,11 +145,11 @@ impl Conditions {
             && self.slower_ns.is_none_or(slower)
     }
 
-    fn touches(&self, call: &Call, shape: &Shape, step: &Step, view: &View<'_>) -> bool {
+    fn touches(&self, call: &Call, shape: &Shape, step: &Step, view: &Surroundings<'_>) -> bool {
         let fits = |path: &[u8]| self.paths.iter().any(|glob| glob::matches(glob.as_bytes(), path));
         step.paths.iter().any(|(_, path)| fits(path))
             || shape.args.iter().zip(call.args).any(|(arg, value)| {
-                matches!(arg.kind, Kind::Fd | Kind::DirFd)
+                matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd)
                     && view.fd(value as i32).is_some_and(|path| fits(&path))
             })
             || view.new_paths().any(|path| fits(&path))

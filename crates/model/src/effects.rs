@@ -13,7 +13,7 @@ use syscalls::abi::files::{
 };
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::{RESULT, part};
-use syscalls::shape::{Arg, Dir, Kind, Of, Ret, Syscall, operand};
+use syscalls::shape::{Arg, ArgKind, Dir, Of, Ret, Syscall, operand};
 use syscalls::table::NUMBER_LIMIT;
 use syscalls::{Act, Gives, Operand, layout};
 use trace::event::{Call, Outcome};
@@ -37,9 +37,9 @@ fn is_inert(row: &Syscall) -> bool {
     let variants = row.variants.iter().map(|variant| (variant.args, variant.ret));
     let plain = variants.chain([(row.args, row.ret)]).all(|(args, ret)| {
         let harmless = |arg: &Arg| match arg.kind {
-            Kind::Path => false,
-            Kind::Buf(_, Of::Holder(_), _) => !arg.holds(&layout::FILTER),
-            Kind::Buf(dir, of, _) => {
+            ArgKind::Path => false,
+            ArgKind::Buf(_, Of::Holder(_), _) => !arg.holds(&layout::FILTER),
+            ArgKind::Buf(dir, of, _) => {
                 dir == Dir::In || !matches!(of, Of::Fds | Of::Msghdr | Of::Mmsghdr)
             }
             _ => true,
@@ -87,8 +87,8 @@ pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
     }
     for (arg, number) in shape.args.iter().zip(0u8..) {
         match arg.kind {
-            Kind::Flags(_) => return Some(call.args[usize::from(number)]),
-            Kind::Buf(_, Of::Struct(_), _) => return word_behind(call, number, 0, contents),
+            ArgKind::Flags(_) => return Some(call.args[usize::from(number)]),
+            ArgKind::Buf(_, Of::Struct(_), _) => return word_behind(call, number, 0, contents),
             _ => {}
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn of_call(
         Act::CloseRange => look.close_range(step),
         Act::Directory => {
             // Without the captured path, the argument is only an address, not a descriptor.
-            let by_number = matches!(shape.args.first(), Some(Arg { kind: Kind::Fd, .. }));
+            let by_number = matches!(shape.args.first(), Some(Arg { kind: ArgKind::Fd, .. }));
             let of = |open: Rc<Description>| Place { mount: open.mount, path: open.path.clone() };
             let place = match step.paths.first() {
                 Some((_, path)) => match look.behind_own_link(path) {
@@ -230,8 +230,8 @@ impl Look<'_> {
         let sees = self.world.has_views();
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
-                Kind::DirFd => dir = self.call.args[usize::from(number)] as i32,
-                Kind::Path => {
+                ArgKind::DirFd => dir = self.call.args[usize::from(number)] as i32,
+                ArgKind::Path => {
                     let Some(text) = self.text(number, false) else { continue };
                     if sees {
                         self.place_path(number, dir, &text, step);
@@ -289,7 +289,7 @@ impl Look<'_> {
     fn close_on_exec(&self) -> bool {
         self.shape.gives_until_exec
             || self.shape.args.iter().zip(self.call.args).any(|(arg, value)| match arg.kind {
-                Kind::Flags(set) | Kind::Enum(set) => set.asks_for_close_on_exec(value),
+                ArgKind::Flags(set) | ArgKind::Enum(set) => set.asks_for_close_on_exec(value),
                 _ => false,
             })
     }
@@ -360,13 +360,13 @@ impl Look<'_> {
         }
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
-                Kind::Buf(Dir::Out | Dir::InOut, Of::Fds, _) => {
+                ArgKind::Buf(Dir::Out | Dir::InOut, Of::Fds, _) => {
                     self.array(number, close_on_exec, step);
                 }
-                Kind::Buf(Dir::Out | Dir::InOut, Of::Msghdr, _) => {
+                ArgKind::Buf(Dir::Out | Dir::InOut, Of::Msghdr, _) => {
                     self.received(number, 0, close_on_exec, step);
                 }
-                Kind::Buf(Dir::Out | Dir::InOut, Of::Mmsghdr, _) => {
+                ArgKind::Buf(Dir::Out | Dir::InOut, Of::Mmsghdr, _) => {
                     for index in 0..ret.clamp(0, 1024) as u16 {
                         self.received(number, index, close_on_exec, step);
                     }
@@ -480,7 +480,9 @@ impl Look<'_> {
             .iter()
             .zip(self.call.args)
             .filter_map(|(arg, value)| match arg.kind {
-                Kind::Enum(set) | Kind::Flags(set) => symbols::split(set, value).0.first().copied(),
+                ArgKind::Enum(set) | ArgKind::Flags(set) => {
+                    symbols::split(set, value).0.first().copied()
+                }
                 _ => None,
             })
             .take(2)

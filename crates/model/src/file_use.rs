@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use syscalls::paths::{self, Paths};
-use syscalls::shape::{Arg, Classes, Kind, Ret, Syscall, of_set, operand};
+use syscalls::shape::{Arg, ArgKind, Classes, Ret, Syscall, of_set, operand};
 use syscalls::table::NUMBER_LIMIT;
 use syscalls::{Act, Operand, flags};
 use trace::event::Call;
@@ -99,8 +99,8 @@ fn file_use(row: &Syscall) -> FileUse {
     let is = |class: Classes| row.classes.intersects(class);
     let used_as = |wanted| operand(row.args, wanted);
     let either = used_as(Operand::SourceOrTarget);
-    let fd = first(|arg| matches!(arg.kind, Kind::Fd));
-    let by_path = row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
+    let fd = first(|arg| matches!(arg.kind, ArgKind::Fd));
+    let by_path = row.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path));
     let moves = row.ret == Ret::Size && (is(Classes::READ) || is(Classes::WRITE));
     FileUse {
         classes: row.classes.0,

@@ -38,4 +38,4 @@ pub use open_files::{Description, Offset, OpenId, Origin};
 pub use step::{Step, Through};
 pub use touch::{Access, Synced, Touch};
 pub use walk::{Unread, Visitor, Walk, clock, walk, walk_files};
-pub use world::{Argv, Credentials, Directory, IdSet, Process, Thread, Ties, View, World};
+pub use world::{Argv, Credentials, Directory, IdSet, Process, Surroundings, Thread, Ties, World};

@@ -7,7 +7,7 @@ use trace::event::{Event, EventKind, Outcome, RECORDER};
 use crate::namespace::Namespace;
 use crate::step::Step;
 use crate::touch::Touch;
-use crate::world::{Credentials, Ties, View, World};
+use crate::world::{Credentials, Surroundings, Ties, World};
 
 /// For walks that do not follow files.
 static NOTHING: LazyLock<(Touch, Namespace)> = LazyLock::new(Default::default);
@@ -92,8 +92,8 @@ impl<'a> Moment<'a> {
     }
 
     /// Returns the descriptors of the event's thread.
-    pub fn view(&self) -> View<'a> {
-        View::new(self.world, self.step)
+    pub fn view(&self) -> Surroundings<'a> {
+        Surroundings::new(self.world, self.step)
     }
 
     /// Returns true if the event's thread is the last one of its process.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use syscalls::Act;
 use syscalls::abi::files::{AT_FDCWD, O_CREAT, O_EXCL, O_TRUNC, RENAME_EXCHANGE};
 use syscalls::record::{RESULT, part};
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 use trace::event::{Call, Content, Event, EventKind, Identity};
 
 use crate::contents::{Contents, piece};
@@ -372,7 +372,7 @@ fn named_offset(call: &Call, arg: Option<u8>, contents: &mut dyn Contents) -> Op
     let arg = arg?;
     let row = syscalls::by_number(call.nr.into())?;
     match row.args.get(usize::from(arg))?.kind {
-        Kind::Offset => FileUse::value(call, Some(arg)).filter(|offset| *offset != u64::MAX),
+        ArgKind::Offset => FileUse::value(call, Some(arg)).filter(|offset| *offset != u64::MAX),
         _ => word_behind(call, arg, 0, contents),
     }
 }

@@ -561,15 +561,15 @@ impl World {
 }
 
 /// The descriptors of a thread while one of its calls is processed.
-pub struct View<'a> {
+pub struct Surroundings<'a> {
     world: &'a World,
     step: &'a Step,
 }
 
-impl<'a> View<'a> {
+impl<'a> Surroundings<'a> {
     /// Makes the view of the thread of `step`, before that step is finished.
-    pub fn new(world: &'a World, step: &'a Step) -> View<'a> {
-        View { world, step }
+    pub fn new(world: &'a World, step: &'a Step) -> Surroundings<'a> {
+        Surroundings { world, step }
     }
 
     /// Returns the label of a descriptor when the call begins.

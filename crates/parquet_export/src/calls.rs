@@ -14,7 +14,7 @@ use crate::data::{Buffer, Carried};
 use crate::error::Error;
 use crate::place::CALL;
 use crate::processes::wall_us;
-use crate::row::{self, HEAD, LENGTH, Take, View};
+use crate::row::{self, ArgumentColumn, HEAD, LENGTH, Take};
 use crate::schema::{Field, Type};
 use crate::table::Table;
 use crate::value;
@@ -127,7 +127,7 @@ impl Seen<'_> {
     }
 
     /// Adds the row of the call's own table.
-    fn add_own(&self, views: &[View], batch: &mut Batch) {
+    fn add_own(&self, views: &[ArgumentColumn], batch: &mut Batch) {
         let Seen { moment, decoded, .. } = self;
         let mut row = batch.row();
         row.number(moment.seq.map(|seq| seq as i64));
@@ -230,7 +230,7 @@ fn descriptor(value: &Value, directory: bool) -> Option<(i32, Option<&[u8]>)> {
 
 /// The table of one call.
 struct Own {
-    views: Vec<View>,
+    views: Vec<ArgumentColumn>,
     table: Table,
 }
 
@@ -270,7 +270,7 @@ impl OwnTables {
 }
 
 impl Own {
-    fn new(name: &str, views: Vec<View>) -> Result<Own, Error> {
+    fn new(name: &str, views: Vec<ArgumentColumn>) -> Result<Own, Error> {
         let head = HEAD.map(|name| Field::new(name, head_type(name)));
         let columns = head.into_iter().chain(views.iter().map(|view| view.column.clone()));
         let table = Table::new(format!("{CALL}/{name}"), columns.collect())?;

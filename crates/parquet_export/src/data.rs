@@ -3,7 +3,7 @@
 use model::contents::{has, is_out};
 use model::decode::shape::Shape;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 use trace::Trace;
 use trace::event::{BlobId, Call, Content, Data};
 use twox_hash::XxHash3_128;
@@ -113,7 +113,7 @@ impl Known {
             return;
         }
         for (argument, arg) in shape.args.iter().zip(0..) {
-            let Kind::Buf(dir, of, _) = argument.kind else { continue };
+            let ArgKind::Buf(dir, of, _) = argument.kind else { continue };
             let mut add = |part, index, when| {
                 let buffer = self.look(trace, call, &Source { arg, part, index }, when, take);
                 all.extend(buffer.map(|buffer| Carried { arg, when, buffer }));

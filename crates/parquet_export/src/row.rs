@@ -2,7 +2,7 @@
 
 use model::decode::holds_many;
 use syscalls::layout::{FieldKind, Layout};
-use syscalls::shape::{Arg, Dir, Kind, Of, Syscall};
+use syscalls::shape::{Arg, ArgKind, Dir, Of, Syscall};
 
 use crate::schema::{Field, Type};
 
@@ -11,7 +11,7 @@ pub const LENGTH: &str = "length";
 
 /// A column of a call's table, which shows an aspect of one argument.
 #[derive(Clone, PartialEq, Debug)]
-pub struct View {
+pub struct ArgumentColumn {
     /// Name of the argument.
     pub arg: &'static str,
     /// Number of the argument in most variants of the call.
@@ -64,9 +64,9 @@ pub const HEAD: [&str; 6] = ["seq", "pid", "enter", "duration_ns", "ret", "errno
 const RUN: &str = "run";
 
 /// Returns the columns of a row's arguments in all its variants.
-pub fn views(row: &Syscall) -> Vec<View> {
+pub fn views(row: &Syscall) -> Vec<ArgumentColumn> {
     let variants = row.variants.iter().map(|variant| variant.args);
-    let mut all: Vec<View> = Vec::new();
+    let mut all: Vec<ArgumentColumn> = Vec::new();
     let mut clashing: Vec<&'static str> = Vec::new();
     for args in [row.args].into_iter().chain(variants) {
         for (arg, number) in args.iter().zip(0..) {
@@ -99,12 +99,12 @@ pub fn views(row: &Syscall) -> Vec<View> {
 }
 
 /// Returns the columns of a call without a row.
-pub fn bare(args: &'static [Arg]) -> Vec<View> {
+pub fn bare(args: &'static [Arg]) -> Vec<ArgumentColumn> {
     args.iter().zip(0..).flat_map(|(arg, number)| of_argument(arg, number)).collect()
 }
 
 /// Merges two columns if possible; numbers get the wider type. Returns false otherwise.
-fn join(known: &mut View, other: &View) -> bool {
+fn join(known: &mut ArgumentColumn, other: &ArgumentColumn) -> bool {
     if known.arg != other.arg || known.take != other.take {
         return false;
     }
@@ -119,32 +119,41 @@ fn join(known: &mut View, other: &View) -> bool {
     false
 }
 
-fn view(arg: &'static str, number: u8, take: Take, suffix: &str, ty: Type) -> View {
+fn view(arg: &'static str, number: u8, take: Take, suffix: &str, ty: Type) -> ArgumentColumn {
     let mut name = format!("{arg}{suffix}");
     if name == RUN || HEAD.contains(&name.as_str()) {
         name.insert_str(0, "arg_");
     }
-    View { arg, number, take, column: Field::new(name, ty) }
+    ArgumentColumn { arg, number, take, column: Field::new(name, ty) }
 }
 
-fn of_argument(arg: &'static Arg, number: u8) -> Vec<View> {
+fn of_argument(arg: &'static Arg, number: u8) -> Vec<ArgumentColumn> {
     let view = |take, suffix: &str, ty| view(arg.name, number, take, suffix, ty);
     let value = |ty| view(Take::Value, "", ty);
     match arg.kind {
-        Kind::Int | Kind::Pid => vec![value(Type::Int)],
-        Kind::Uint | Kind::Long | Kind::Ulong | Kind::Hex | Kind::Mode | Kind::Address => {
+        ArgKind::Int | ArgKind::Pid => vec![value(Type::Int)],
+        ArgKind::Uint
+        | ArgKind::Long
+        | ArgKind::Ulong
+        | ArgKind::Hex
+        | ArgKind::Mode
+        | ArgKind::Address => {
             vec![value(Type::Long)]
         }
-        Kind::Uid | Kind::Gid | Kind::Dev | Kind::Offset | Kind::Size => vec![value(Type::Long)],
-        Kind::Fd | Kind::DirFd => vec![value(Type::Int), view(Take::Path, "_path", Type::Text)],
-        Kind::Signal => vec![value(Type::Int), view(Take::Names, "_text", Type::Text)],
-        Kind::Flags(_) | Kind::Enum(_) => {
+        ArgKind::Uid | ArgKind::Gid | ArgKind::Dev | ArgKind::Offset | ArgKind::Size => {
+            vec![value(Type::Long)]
+        }
+        ArgKind::Fd | ArgKind::DirFd => {
+            vec![value(Type::Int), view(Take::Path, "_path", Type::Text)]
+        }
+        ArgKind::Signal => vec![value(Type::Int), view(Take::Names, "_text", Type::Text)],
+        ArgKind::Flags(_) | ArgKind::Enum(_) => {
             vec![value(Type::Long), view(Take::Names, "_text", Type::Text)]
         }
-        Kind::Path => vec![value(Type::Text), view(Take::Path, "_path", Type::Text)],
-        Kind::Str => vec![value(Type::Text)],
-        Kind::StrArray => vec![value(list(Type::Text))],
-        Kind::Buf(dir, of, len) => {
+        ArgKind::Path => vec![value(Type::Text), view(Take::Path, "_path", Type::Text)],
+        ArgKind::Str => vec![value(Type::Text)],
+        ArgKind::StrArray => vec![value(list(Type::Text))],
+        ArgKind::Buf(dir, of, len) => {
             let (ty, take) = match memory(of) {
                 Some(ty) if matches!(of, Of::Bytes) => (ty, Take::Value),
                 Some(ty) if matches!(of, Of::Struct(_)) && holds_many(of, len) => {
@@ -280,11 +289,11 @@ mod tests {
     use super::*;
     use crate::schema;
 
-    fn named(name: &str) -> Vec<View> {
+    fn named(name: &str) -> Vec<ArgumentColumn> {
         views(syscalls::by_name(name).expect("a row"))
     }
 
-    fn names(views: &[View]) -> Vec<&str> {
+    fn names(views: &[ArgumentColumn]) -> Vec<&str> {
         views.iter().map(|view| view.column.name.as_str()).collect()
     }
 
@@ -308,14 +317,14 @@ mod tests {
     fn variants_that_disagree_share_text() {
         let ioctl = named("ioctl");
         let of = |arg: &str| ioctl.iter().filter(|view| view.arg == arg).collect::<Vec<_>>();
-        let shared = View {
+        let shared = ArgumentColumn {
             arg: "argp",
             number: 2,
             take: Take::Json,
             column: Field::new("argp", Type::Text),
         };
         assert_eq!(of("argp")[0], &shared);
-        let data = |view: &&View| matches!(view.take, Take::Length(_) | Take::Hash(_));
+        let data = |view: &&ArgumentColumn| matches!(view.take, Take::Length(_) | Take::Hash(_));
         assert!(of("argp")[1..].iter().all(data), "{ioctl:?}");
         assert_eq!(of("fd").len(), 2, "{ioctl:?}");
     }

@@ -22,7 +22,7 @@ use trace::event_table::Field;
 use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
 use tasks::{Tasks, track};
-use writer::{Detail, Event, Kind, Pipes, Writer};
+use writer::{Detail, Event, Pipes, TrackEventKind, Writer};
 
 /// A call in flight.
 struct UnderWay {
@@ -185,7 +185,7 @@ impl<W: Write> Exporter<W> {
             let track = self.show(moment, thread)?;
             self.calls += 1;
             self.out.event(
-                Kind::Begin,
+                TrackEventKind::Begin,
                 &Event {
                     track,
                     time_ns: moment.enter_ns,
@@ -254,7 +254,7 @@ impl<W: Write> Exporter<W> {
             last_flows: &got.ends,
             ..Event::default()
         };
-        self.out.event(Kind::End, &event)?;
+        self.out.event(TrackEventKind::End, &event)?;
         self.rates.add(&mut self.out, at, call.read, call.written)
     }
 
@@ -265,7 +265,7 @@ impl<W: Write> Exporter<W> {
             return Ok(());
         }
         let event = Event { track: task.track, time_ns: now, ..Event::default() };
-        self.out.event(Kind::End, &event)
+        self.out.event(TrackEventKind::End, &event)
     }
 
     fn instant(
@@ -287,7 +287,7 @@ impl<W: Write> Exporter<W> {
             flows: &[],
             last_flows: flow.as_slice(),
         };
-        self.out.event(Kind::Instant, &event)
+        self.out.event(TrackEventKind::Instant, &event)
     }
 
     /// Returns a thread's track, which is described before its first use.
@@ -353,7 +353,7 @@ impl<W: Write> Exporter<W> {
                 category: "exit",
                 ..Event::default()
             };
-            self.out.event(Kind::Instant, &event)?;
+            self.out.event(TrackEventKind::Instant, &event)?;
         }
         self.open.exit(process, moment.enter_ns, &mut self.out)?;
         self.tasks.exit(process);

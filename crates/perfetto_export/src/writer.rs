@@ -74,7 +74,7 @@ mod descriptor {
 
 /// Kind of an event on a track, with the value used in the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TrackEventKind {
     /// Start of a slice.
     Begin = 1,
     /// End of the track's most recent open slice.
@@ -203,7 +203,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes an event.
-    pub fn event(&mut self, kind: Kind, event: &Event<'_>) -> io::Result<()> {
+    pub fn event(&mut self, kind: TrackEventKind, event: &Event<'_>) -> io::Result<()> {
         self.packet(|packet, strings| {
             packet.uint(packet::TIMESTAMP, event.time_ns);
             packet.message(packet::TRACK_EVENT, |out| {
@@ -364,8 +364,8 @@ mod tests {
             flows: &[7],
             last_flows: &[8],
         };
-        writer.event(Kind::Begin, &event).unwrap();
-        writer.event(Kind::Begin, &event).unwrap();
+        writer.event(TrackEventKind::Begin, &event).unwrap();
+        writer.event(TrackEventKind::Begin, &event).unwrap();
         writer.finish().unwrap();
         let packets = unpacked(&bytes);
         assert_eq!(packets.len(), 2);
@@ -387,7 +387,7 @@ mod tests {
             let details = [("path", Detail::Name(format!("/some/long/path/{number}")))];
             let event =
                 Event { name: "open", category: "call", details: &details, ..Event::default() };
-            writer.event(Kind::Instant, &event).unwrap();
+            writer.event(TrackEventKind::Instant, &event).unwrap();
         }
         assert!(writer.strings.bytes() < 16 << 20);
         writer.finish().unwrap();

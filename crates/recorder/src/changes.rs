@@ -31,7 +31,7 @@ use crate::copies::{Copies, Stretch};
 use crate::rights;
 
 pub(crate) use self::paths::{Changed, PATHS_MAX, Paths, mark};
-use self::roles::{Role, Roles, Shape};
+use self::roles::{PathEffect, Roles, Shape};
 pub(crate) use self::tasks::Held;
 use self::tasks::{Known, Place, Shares, Tasks, is_named};
 
@@ -96,8 +96,8 @@ impl Changes {
     #[inline]
     pub fn follows(&self, nr: u16, args: &[u64; 6]) -> bool {
         match self.roles.of(nr).role {
-            Role::None => nr & OLD_NUMBERS != 0,
-            Role::Unseen => Unseen::follows(nr, args),
+            PathEffect::None => nr & OLD_NUMBERS != 0,
+            PathEffect::Unseen => Unseen::follows(nr, args),
             _ => true,
         }
     }
@@ -113,12 +113,12 @@ impl Changes {
         let failed = errno::is_error(note.ret);
         let role = self.roles.of(note.nr).role;
         // A descriptor is released even when close reports an error.
-        if failed && role != Role::Close {
+        if failed && role != PathEffect::Close {
             return;
         }
         // Close takes effect when it begins, as the number may be reused at once; others when they
         // end.
-        let at = if role == Role::Close { note.enter } else { note.exit };
+        let at = if role == PathEffect::Close { note.enter } else { note.exit };
         self.pending.push((at, What::Call(note)));
     }
 
@@ -213,9 +213,9 @@ impl Changes {
         let (thread, args) = (note.thread, &note.args);
         self.paths.user = note.user;
         match shape.role {
-            Role::None => self.unseen(note),
-            Role::Open => self.open(&shape, note),
-            Role::Change => {
+            PathEffect::None => self.unseen(note),
+            PathEffect::Open => self.open(&shape, note),
+            PathEffect::Change => {
                 let through = !shape.means_link(note);
                 for path in self.changed(&shape, note) {
                     self.paths.touch(&path);
@@ -224,13 +224,13 @@ impl Changes {
                     }
                 }
             }
-            Role::Remove => {
+            PathEffect::Remove => {
                 for path in self.changed(&shape, note) {
                     self.known.remove(&path);
                     self.paths.removed(&path);
                 }
             }
-            Role::Rename => {
+            PathEffect::Rename => {
                 let [Some(from), Some(to)] = self.both_kept(&shape, note) else { return };
                 let files = [self.known.remove(&from), self.known.remove(&to)];
                 self.know(&to, files[0]);
@@ -242,11 +242,11 @@ impl Changes {
                     false => self.paths.renamed(&from, &to),
                 }
             }
-            Role::Link => {
+            PathEffect::Link => {
                 let [from, Some(to)] = self.both_kept(&shape, note) else { return };
                 self.paths.linked(from.as_deref(), &to);
             }
-            Role::Duplicate => {
+            PathEffect::Duplicate => {
                 let row = syscalls::by_number(u64::from(note.nr));
                 if row.is_none_or(|row| row.act_of(args) != Act::Duplicate) {
                     return;
@@ -254,8 +254,8 @@ impl Changes {
                 let Some(held) = self.tasks.held(thread, args[0] as i32) else { return };
                 self.tasks.install(thread, note.ret as i32, Held { since: note.exit, ..held });
             }
-            Role::Close => self.tasks.close(thread, args[0] as i32, note.enter),
-            Role::CloseRange => {
+            PathEffect::Close => self.tasks.close(thread, args[0] as i32, note.enter),
+            PathEffect::CloseRange => {
                 if args[2] & CLOSE_RANGE_UNSHARE != 0 {
                     self.tasks.unshare(thread, true, false);
                 }
@@ -263,23 +263,23 @@ impl Changes {
                     self.tasks.close_range(thread, args[0] as u32, args[1] as u32, note.enter);
                 }
             }
-            Role::Chdir => {
+            PathEffect::Chdir => {
                 if let [Some(path), _] = self.both(&shape, note) {
                     self.tasks.change_place(thread, |place| place.cwd = path.into());
                 }
             }
-            Role::Fchdir => {
+            PathEffect::Fchdir => {
                 if let Some(path) = self.tasks.descriptor(thread, args[0] as i32) {
                     self.tasks.change_place(thread, |place| place.cwd = path);
                 }
             }
-            Role::Root => {
+            PathEffect::Root => {
                 let kept = matches!(self.both(&shape, note), [Some(path), None] if *path == *b"/");
                 if !kept {
                     self.tasks.change_place(thread, Place::leave);
                 }
             }
-            Role::Unshare => {
+            PathEffect::Unshare => {
                 let (files, place) = (args[0] & CLONE_FILES != 0, args[0] & CLONE_FS != 0);
                 // A new mount namespace unshares the working directory too.
                 let namespace = args[0] & CLONE_NEWNS != 0;
@@ -288,13 +288,13 @@ impl Changes {
                     self.tasks.change_place(thread, Place::leave);
                 }
             }
-            Role::EnterNamespace => {
+            PathEffect::EnterNamespace => {
                 if args[1] == 0 || args[1] & CLONE_NEWNS != 0 {
                     self.tasks.unshare(thread, false, true);
                     self.tasks.change_place(thread, Place::leave);
                 }
             }
-            Role::Spawn => {
+            PathEffect::Spawn => {
                 let flags = match shape.memory {
                     Some(arg) => {
                         note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
@@ -305,11 +305,11 @@ impl Changes {
                     Shares { files: flags & CLONE_FILES != 0, place: flags & CLONE_FS != 0 };
                 self.tasks.spawned(thread, note.ret, shares, flags & CLONE_NEWNS != 0);
             }
-            Role::Unseen => {
+            PathEffect::Unseen => {
                 self.unseen(note);
                 self.copy(note);
             }
-            Role::Bind => {
+            PathEffect::Bind => {
                 let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
                 let Some(name) =
                     address.strip_prefix(&AF_UNIX.to_le_bytes()).filter(|name| !name.is_empty())

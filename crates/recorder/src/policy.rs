@@ -11,7 +11,7 @@ use model::{InlineOnly, World, glob};
 use ring::DataMode;
 use syscalls::abi::calls;
 use syscalls::record::part;
-use syscalls::shape::{Arg, Classes, Kind, Len, Of, operand};
+use syscalls::shape::{Arg, ArgKind, Classes, Len, Of, operand};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
 
@@ -113,7 +113,7 @@ fn act_of(call: &Call) -> Act {
 /// Whether a call may change descriptors or directories. Calls that only move data do not.
 fn may_change(call: &Call) -> bool {
     let Some(row) = syscalls::by_number(call.nr.into()) else { return false };
-    let is_message = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Msghdr | Of::Mmsghdr, _));
+    let is_message = |arg: &Arg| matches!(arg.kind, ArgKind::Buf(_, Of::Msghdr | Of::Mmsghdr, _));
     !row.classes.intersects(Classes::READ.or(Classes::WRITE)) || row.args.iter().any(is_message)
 }
 
@@ -157,8 +157,8 @@ impl Policy {
     /// Returns the kind of a piece of memory of a call.
     pub fn piece(call: &Call, arg: u8, part: u8) -> Piece {
         let of = match args_of(call).get(usize::from(arg)).map(|arg| arg.kind) {
-            Some(Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)) => None,
-            Some(Kind::Buf(_, of, len)) => Some((of, len)),
+            Some(ArgKind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)) => None,
+            Some(ArgKind::Buf(_, of, len)) => Some((of, len)),
             _ => None,
         };
         // Lengths that mark a buffer as contents for the agents.
@@ -195,10 +195,10 @@ impl Policy {
         let carries = args.iter().zip(0..).any(|(arg, number)| {
             matches!(
                 arg.kind,
-                Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)
+                ArgKind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _)
             ) || Policy::piece(call, number, part::WHOLE) == Piece::Content
         });
-        let has_descriptor = args.iter().any(|arg| matches!(arg.kind, Kind::Fd));
+        let has_descriptor = args.iter().any(|arg| matches!(arg.kind, ArgKind::Fd));
         if !carries || !has_descriptor {
             return None;
         }
@@ -208,7 +208,7 @@ impl Policy {
         let Some(table) = self.world.descriptors(thread) else {
             return Some(self.rules.in_doubt());
         };
-        let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+        let fds = args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd));
         let modes = fds.map(|(_, fd)| match table.get(fd as i32) {
             Some(entry) => self.rules.of_path(&entry.description.path),
             None => self.rules.in_doubt(),
@@ -231,7 +231,7 @@ impl Policy {
     }
 
     fn of_paths(&mut self, thread: u32, tsc: u64, call: Call) -> Option<DataMode> {
-        let is_path = |arg: &&Arg| matches!(arg.kind, Kind::Path);
+        let is_path = |arg: &&Arg| matches!(arg.kind, ArgKind::Path);
         let count = args_of(&call).iter().filter(is_path).count();
         if count == 0 {
             return None;

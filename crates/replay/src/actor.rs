@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
 use syscalls::shape::operand;
-use syscalls::{Act, Kind, Operand, Ret};
+use syscalls::{Act, ArgKind, Operand, Ret};
 
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
@@ -24,7 +24,7 @@ use crate::jail::Powers;
 use crate::lane::Mood;
 use crate::log::{About, Came, Line};
 use crate::made::Made;
-use crate::outcome::{Example, Kind as Differs, Outcome, Stopped, Tally, shown};
+use crate::outcome::{DifferingPart, Example, Outcome, Stopped, Tally, shown};
 use crate::shared::{Shared, Still};
 use crate::space::Medium;
 use crate::task::{Body, Descriptors, Directories, End, Ended, spawn_process, spawn_thread};
@@ -219,7 +219,7 @@ impl Actor<'_> {
         if let Err(error) = descriptors::place(placed.fd, placed.close_on_exec, patient) {
             let found = format!("no placeholder: {error}");
             self.report(
-                Differs::Return,
+                DifferingPart::Return,
                 "a simulated descriptor".into(),
                 action,
                 placed.fd.to_string(),
@@ -360,7 +360,8 @@ impl Actor<'_> {
             self.granted += GRANT_BYTES;
             return Ok(());
         }
-        let fds = call.args.iter().zip(call.values).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+        let fds =
+            call.args.iter().zip(call.values).filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd));
         let mut places = fds.map(|(_, fd)| space.place_of(fd as i32));
         let first = places.next().unwrap_or(Medium::Disk);
         let into = if places.all(|other| other == first) { first } else { Medium::Either };
@@ -569,7 +570,8 @@ impl Actor<'_> {
         if call.ret < 0 {
             return false;
         }
-        let names_owner = || call.args.iter().any(|arg| matches!(arg.kind, Kind::Uid | Kind::Gid));
+        let names_owner =
+            || call.args.iter().any(|arg| matches!(arg.kind, ArgKind::Uid | ArgKind::Gid));
         match -ret as i32 {
             libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY => true,
             libc::EPERM | libc::EINVAL => !self.shared.options.privileged && names_owner(),
@@ -580,15 +582,15 @@ impl Actor<'_> {
     fn report_call(&self, action: &Action, call: &Call, made: &Made) {
         let (kind, cause) = match made {
             Made::Return(ret) | Made::Moved(ret) if call.ret >= 0 && *ret >= 0 => {
-                (Differs::Return, format!("{}: another result", call.name))
+                (DifferingPart::Return, format!("{}: another result", call.name))
             }
             Made::Return(ret) | Made::Moved(ret) => {
                 let class = |ret: i64| if ret < 0 { shown(ret) } else { "success".into() };
                 let cause =
                     format!("{}: {} instead of {}", call.name, class(*ret), class(call.ret));
-                (Differs::Return, cause)
+                (DifferingPart::Return, cause)
             }
-            Made::Data { what, .. } => (Differs::Data, format!("{}: {what}", call.name)),
+            Made::Data { what, .. } => (DifferingPart::Data, format!("{}: {what}", call.name)),
             Made::Same | Made::Unknown | Made::Raced(_) | Made::Unseen(_) => return,
         };
         let [_, expected, found] = made.told(call);
@@ -597,7 +599,7 @@ impl Actor<'_> {
 
     fn report(
         &self,
-        kind: Differs,
+        kind: DifferingPart,
         cause: String,
         action: &Action,
         expected: String,
@@ -630,7 +632,7 @@ fn moves_offset(call: &Call) -> bool {
 fn asks_for_alignment(call: &Call) -> bool {
     call.ret == -i64::from(libc::EINVAL)
         && call.ret_kind == Ret::Size
-        && call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd))
+        && call.args.first().is_some_and(|arg| matches!(arg.kind, ArgKind::Fd))
         // SAFETY: the arguments are numbers; no memory is accessed.
         && unsafe { libc::fcntl(call.values[0] as i32, libc::F_GETFL) } & libc::O_DIRECT != 0
 }

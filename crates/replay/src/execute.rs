@@ -27,7 +27,7 @@ use syscalls::abi::errno::{self, EAGAIN, EINTR};
 use syscalls::abi::files::S_IFMT;
 use syscalls::flags::RWF;
 use syscalls::record::part;
-use syscalls::shape::{Arg, Dir, Extent, FlagSet, Kind, Len, Of};
+use syscalls::shape::{Arg, ArgKind, Dir, Extent, FlagSet, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::certainty::Reason;
@@ -205,7 +205,7 @@ impl Maker {
             self.values.set(at, Value::Number(*value as usize));
         }
         if call.stream
-            && let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Size))
+            && let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, ArgKind::Size))
         {
             self.limit(at, call);
             self.go_on = GoOn::Len(at);
@@ -218,12 +218,12 @@ impl Maker {
                 continue;
             }
             let value = match arg.kind {
-                Kind::Path | Kind::Str => self.string(batch, call, number),
-                Kind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
-                Kind::Address | Kind::StrArray => Value::Number(0),
-                Kind::Mode => Value::Number(self.mode(call, number)),
+                ArgKind::Path | ArgKind::Str => self.string(batch, call, number),
+                ArgKind::Buf(dir, of, len) => self.buffer(batch, call, number, dir, of, len, fill),
+                ArgKind::Address | ArgKind::StrArray => Value::Number(0),
+                ArgKind::Mode => Value::Number(self.mode(call, number)),
                 // Data that was cached when recorded may have to come from the disk now.
-                Kind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
+                ArgKind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
                     Value::Number(self.number(number) & !NOWAIT)
                 }
                 _ => continue,
@@ -283,7 +283,7 @@ impl Maker {
         let text = self.contents.text(batch.stretches(piece), len);
         // SAFETY: the text was just built, in memory that this maker owns.
         let dangerous = call.act.is_of_attribute() && needs_privilege(unsafe { text.bytes() });
-        if dangerous && matches!(call.args[number].kind, Kind::Str) {
+        if dangerous && matches!(call.args[number].kind, ArgKind::Str) {
             return Value::Nowhere;
         }
         Value::Memory(text)
@@ -549,7 +549,7 @@ impl Maker {
             .args
             .iter()
             .enumerate()
-            .filter(|(_, arg)| matches!(arg.kind, Kind::Fd))
+            .filter(|(_, arg)| matches!(arg.kind, ArgKind::Fd))
             .map(|(at, _)| libc::pollfd {
                 fd: self.number(at) as i32,
                 events: if call.reads() { libc::POLLIN } else { libc::POLLOUT },
@@ -586,7 +586,7 @@ impl Call {
     /// Returns its flags of this set.
     fn flags(&self, wanted: &'static FlagSet) -> u64 {
         let mut args = self.args.iter().zip(self.values);
-        let is = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if std::ptr::eq(set, wanted));
+        let is = |arg: &Arg| matches!(arg.kind, ArgKind::Flags(set) if std::ptr::eq(set, wanted));
         args.find(|(arg, _)| is(arg)).map_or(0, |(_, value)| value)
     }
 
@@ -597,7 +597,7 @@ impl Call {
 
     /// Whether it returns data.
     pub fn reads(&self) -> bool {
-        self.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(Dir::Out, ..)))
+        self.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(Dir::Out, ..)))
     }
 }
 

@@ -164,7 +164,7 @@ pub struct Example {
 
 /// Which part of a call differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DifferingPart {
     /// The result.
     Return,
     /// A buffer.
@@ -178,10 +178,10 @@ impl Mismatches {
     }
 
     /// Adds a mismatch.
-    pub fn add(&mut self, kind: Kind, cause: String, mut example: Example) {
+    pub fn add(&mut self, kind: DifferingPart, cause: String, mut example: Example) {
         match kind {
-            Kind::Return => self.returned += 1,
-            Kind::Data => self.data += 1,
+            DifferingPart::Return => self.returned += 1,
+            DifferingPart::Data => self.data += 1,
         }
         for text in [&mut example.path, &mut example.expected, &mut example.found] {
             shorten(text);
@@ -305,7 +305,7 @@ mod tests {
                 expected: String::new(),
                 found: String::new(),
             };
-            all.add(Kind::Return, format!("cause {}", seq % 300), example);
+            all.add(DifferingPart::Return, format!("cause {}", seq % 300), example);
         }
         assert_eq!(all.groups.len(), GROUPS_MAX);
         let grouped: u64 = all.groups.iter().map(|group| group.count).sum();

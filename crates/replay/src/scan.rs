@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 
 use crate::batch::{Batch, Call};
 use crate::execute;
@@ -133,8 +133,8 @@ pub fn failure(fd: i32, size: u32, recorded: i64) -> Option<i64> {
 /// Returns the recorded portion of a call, and whether it has the old entry format.
 pub fn recorded_portion(batch: &Batch, call: &Call) -> Option<(Vec<u8>, bool)> {
     let (number, old) = call.args.iter().enumerate().find_map(|(number, arg)| match arg.kind {
-        Kind::Buf(_, Of::Dirents64, _) => Some((number, false)),
-        Kind::Buf(_, Of::Dirents, _) => Some((number, true)),
+        ArgKind::Buf(_, Of::Dirents64, _) => Some((number, false)),
+        ArgKind::Buf(_, Of::Dirents, _) => Some((number, true)),
         _ => None,
     })?;
     let piece = execute::find(batch, call, number, syscalls::record::part::WHOLE, 0, true)?;

@@ -12,7 +12,7 @@ use crate::clock::{Pace, Rate};
 use crate::lane::{Counts, Mood};
 use crate::log::{Came, Line, Log};
 use crate::options::{Options, Verify};
-use crate::outcome::{Example, Kind, Outcome, Stopped, Tally};
+use crate::outcome::{DifferingPart, Example, Outcome, Stopped, Tally};
 use crate::reopen::Desk;
 use crate::scan::Scan;
 use crate::space::Space;
@@ -365,7 +365,7 @@ impl Shared {
     }
 
     /// Records a mismatch.
-    pub fn differs(&self, kind: Kind, cause: String, example: Example) {
+    pub fn differs(&self, kind: DifferingPart, cause: String, example: Example) {
         lock(&self.outcome).mismatches.add(kind, cause, example);
         if self.options.verify == Verify::Abort {
             self.stop(Stopped::Mismatch);

@@ -14,7 +14,7 @@ use syscalls::abi::errno::{self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIP
 use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFMT};
 use syscalls::record::part;
 use syscalls::shape::{Dir, Of, operand};
-use syscalls::{Act, Arg, Classes, Kind, Operand, Replay, flags};
+use syscalls::{Act, Arg, ArgKind, Classes, Operand, Replay, flags};
 use trace::event::{Call, Data, Identity, Preamble};
 
 use model::realm;
@@ -211,7 +211,7 @@ impl Judge {
         let mut stream = false;
         let mut not_here = Vec::new();
         for (arg, value) in said.args.iter().zip(call.args) {
-            if !matches!(arg.kind, Kind::Fd | Kind::DirFd) || value as i32 == AT_FDCWD {
+            if !matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd) || value as i32 == AT_FDCWD {
                 continue;
             }
             let Some(entry) = table.get(value as i32) else { continue };
@@ -233,7 +233,7 @@ impl Judge {
                 && (!self.aliases.has_now(path) || itself())
         };
         let paths_here = paths.iter().all(|(arg, path)| here(*arg, path));
-        let wanted = said.args.iter().filter(|arg| matches!(arg.kind, Kind::Path)).count();
+        let wanted = said.args.iter().filter(|arg| matches!(arg.kind, ArgKind::Path)).count();
         if wanted > 0 {
             let unknown = paths.len() < wanted;
             return match paths_here && (not_here.is_empty() || !unknown) {
@@ -508,7 +508,7 @@ const ATTRIBUTE_NAME_MAX: usize = 255;
 
 /// Returns the extended attribute that a call names, from the piece that the replay uses.
 fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option<Vec<u8>> {
-    let named = |arg: &Arg| matches!(arg.kind, Kind::Str);
+    let named = |arg: &Arg| matches!(arg.kind, ArgKind::Str);
     let number = said.args.iter().position(named).filter(|_| said.act.is_of_attribute())?;
     let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
     stored.read(&data.content, ATTRIBUTE_NAME_MAX + 1).ok()
@@ -518,7 +518,7 @@ fn attribute_name(said: &Said, call: &Call, stored: &mut dyn Contents) -> Option
 /// name may be outside.
 fn names_receiver(args: &[Arg], call: &Call) -> bool {
     let sends = |of: fn(&Of) -> bool| {
-        args.iter().position(|arg| matches!(&arg.kind, Kind::Buf(Dir::In, kind, _) if of(kind)))
+        args.iter().position(|arg| matches!(&arg.kind, ArgKind::Buf(Dir::In, kind, _) if of(kind)))
     };
     let by_argument = sends(|of| matches!(of, Of::Sockaddr));
     let in_message = sends(|of| matches!(of, Of::Msghdr | Of::Mmsghdr));
@@ -540,7 +540,7 @@ pub fn makes_name(act: Act, args: &[Arg]) -> bool {
     match act {
         Act::MakeDirectory | Act::MakeNode | Act::MakeLink | Act::HardLink | Act::Rename => true,
         // Only opens that create a file have a mode.
-        Act::Open => args.iter().any(|arg| matches!(arg.kind, Kind::Mode)),
+        Act::Open => args.iter().any(|arg| matches!(arg.kind, ArgKind::Mode)),
         _ => false,
     }
 }
@@ -552,7 +552,7 @@ pub fn exchanges(said: &Said, call: &Call) -> bool {
 
 /// Whether prlimit concerns another process, which may not exist here.
 fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
-    args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, Kind::Pid) && value != 0)
+    args.iter().zip(call.args).any(|(arg, value)| matches!(arg.kind, ArgKind::Pid) && value != 0)
 }
 
 /// Whether a mode is that of a device node.
@@ -568,7 +568,7 @@ fn moves_between_files(said: &Said) -> bool {
 /// Whether the trace does not show why a call failed: it lacks the vector if the kernel did not
 /// read one, and vmsplice is replaced by another call.
 fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
-    let is_vector = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Iovec, _));
+    let is_vector = |arg: &Arg| matches!(arg.kind, ArgKind::Buf(_, Of::Iovec, _));
     let Some(vector) = said.args.iter().position(is_vector) else { return false };
     let both = [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
     both == [true; 2]

@@ -6,7 +6,7 @@ use syscalls::Operand;
 use syscalls::abi::files::{S_IFDIR, S_IFMT, S_IFREG};
 use syscalls::layout::{FieldKind, Layout, Varies};
 use syscalls::record::part;
-use syscalls::shape::{Dir, Kind, Of, operand};
+use syscalls::shape::{ArgKind, Dir, Of, operand};
 use twox_hash::XxHash3_128;
 
 use crate::batch::{Batch, Call, Piece};
@@ -47,7 +47,7 @@ pub fn compare<'a>(
     let mut done: Option<(u8, u8, u16, usize)> = None;
     for piece in batch.pieces_of(call).iter().filter(|piece| piece.out) {
         let Some(arg) = call.args.get(usize::from(piece.arg)) else { continue };
-        let Kind::Buf(dir, of, _) = arg.kind else { continue };
+        let ArgKind::Buf(dir, of, _) = arg.kind else { continue };
         if dir == Dir::In || !is_compared(of, piece.part) {
             continue;
         }

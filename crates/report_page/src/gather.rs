@@ -35,19 +35,19 @@ pub struct Gathered {
     /// Width of a time step.
     pub interval_ns: u64,
     /// View of `stat calls`.
-    pub calls: calls::View,
+    pub calls: calls::CallCounts,
     /// View of `stat sizes`.
-    pub sizes: spread::View,
+    pub sizes: spread::Spreads,
     /// View of `stat latency`.
-    pub latency: spread::View,
+    pub latency: spread::Spreads,
     /// View of `stat time`.
-    pub time: timeline::View,
+    pub time: timeline::Steps,
     /// View of `stat processes` and `stat threads`.
-    pub tasks: tasks::View,
+    pub tasks: tasks::TaskCounts,
     /// View of `stat files`.
-    pub files: files::View,
+    pub files: files::FileCounts,
     /// View of `stat durability`.
-    pub durability: durability::View,
+    pub durability: durability::SafetyOfFiles,
     /// Findings of `stat patterns`.
     pub findings: Vec<Finding>,
     /// Latency over time, by call number.
@@ -182,7 +182,7 @@ pub fn gather(trace: &Trace) -> Gathered {
 fn plots(
     trace: &Trace,
     interval_ns: u64,
-    files: &files::View,
+    files: &files::FileCounts,
     offsets: Offsets,
 ) -> Vec<(usize, Plot)> {
     let mut busiest: Vec<usize> =
@@ -201,7 +201,7 @@ fn plots(
 }
 
 /// Returns the number of bytes read from and written to a file.
-pub fn moved_bytes(files: &files::View, place: usize) -> u64 {
+pub fn moved_bytes(files: &files::FileCounts, place: usize) -> u64 {
     let used = &files.files[place].1;
     used.read_bytes.saturating_add(used.write_bytes)
 }

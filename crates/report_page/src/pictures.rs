@@ -97,7 +97,7 @@ fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
 }
 
 /// Writes a histogram for each call, with one entry per power of two.
-pub fn histograms(json: &mut Json<'_>, view: &spread::View) {
+pub fn histograms(json: &mut Json<'_>, view: &spread::Spreads) {
     json.array(|json| {
         for (nr, histogram) in view.calls.iter().take(HISTOGRAMS_MAX) {
             json.object(|json| histogram_of(json, *nr, histogram));
@@ -154,7 +154,7 @@ pub fn lanes(json: &mut Json<'_>, gathered: &Gathered) {
 }
 
 /// Returns the command of a process, or of its nearest ancestor if it called no exec.
-fn command(tasks: &stats::tasks::View, mut number: u32) -> &[u8] {
+fn command(tasks: &stats::tasks::TaskCounts, mut number: u32) -> &[u8] {
     for _ in 0..PARENTS_MAX {
         let Some(process) = tasks.processes.get(&number) else { break };
         match process.parent.filter(|_| process.command.is_empty()) {

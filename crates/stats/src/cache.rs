@@ -184,8 +184,8 @@ impl Cache {
     }
 
     /// Returns the result.
-    pub fn finish(self) -> View {
-        View {
+    pub fn finish(self) -> CacheCounts {
+        CacheCounts {
             interval_ns: self.interval_ns,
             steps: self.steps,
             distances: self.distances,
@@ -214,7 +214,7 @@ impl Watch for Cache {
 
 /// Reuse of data.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct CacheCounts {
     /// Width of a time step.
     pub interval_ns: u64,
     /// Accesses by time step.
@@ -231,7 +231,7 @@ pub struct View {
     pub sampling: u32,
 }
 
-impl View {
+impl CacheCounts {
     /// Returns the share of accesses that a cache of so many pages would miss.
     pub fn miss_ratio(&self, pages: u64) -> f64 {
         let hits: u64 = self.distances.range(..pages).map(|(_, count)| count).sum();

@@ -117,12 +117,12 @@ impl Calls {
     }
 
     /// Returns the result, the most frequent call first.
-    pub fn finish(self) -> View {
+    pub fn finish(self) -> CallCounts {
         let mut calls: Vec<(u16, OfCall)> = self.by_number.into_each().collect();
         calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
         let mut sizes: Vec<(u64, u64)> = self.written.into_iter().collect();
         sizes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
-        View {
+        CallCounts {
             calls,
             sizes,
             writes: self.writes,
@@ -134,7 +134,7 @@ impl Calls {
 
 /// Statistics of all calls.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct CallCounts {
     /// By call number, the most frequent first.
     pub calls: Vec<(u16, OfCall)>,
     /// Write sizes in bytes with their number, the most frequent first.
@@ -147,7 +147,7 @@ pub struct View {
     pub writes_just_above_page: u64,
 }
 
-impl View {
+impl CallCounts {
     fn sum(&self, of: impl Fn(&OfCall) -> u64) -> u64 {
         self.calls.iter().fold(0, |sum, (_, call)| sum.saturating_add(of(call)))
     }

@@ -250,7 +250,7 @@ impl Durability {
     }
 
     /// Returns the result.
-    pub fn finish(self, files: &Namespace) -> View {
+    pub fn finish(self, files: &Namespace) -> SafetyOfFiles {
         let known = self.files.into_iter().filter(|(_, s)| s.written_bytes > 0 || s.syncs > 0);
         let mut known: Vec<(FileId, Safety)> = known.collect();
         known.sort_by_key(|(file, _)| *file);
@@ -265,7 +265,7 @@ impl Durability {
             safety[place].1.add(of);
         }
         safety.sort_by_key(|(_, of)| Reverse(of.written_bytes));
-        View {
+        SafetyOfFiles {
             files: safety,
             interval_ns: self.interval_ns,
             steps: self.steps,
@@ -312,7 +312,7 @@ impl Watch for Durability {
 }
 
 /// Durability of all files.
-pub struct View {
+pub struct SafetyOfFiles {
     /// Paths of files that were written or synced, most written bytes first.
     pub files: Vec<(Vec<u8>, Safety)>,
     /// Width of a time step.
@@ -331,7 +331,7 @@ pub struct View {
     writes_unseen: bool,
 }
 
-impl View {
+impl SafetyOfFiles {
     /// Returns single values for all files together.
     pub fn facts(&self) -> Vec<Fact> {
         let sum = |of: fn(&Safety) -> u64| {
@@ -469,12 +469,12 @@ mod tests {
         call("rename", &[1, 2], 0).with(0, from.as_bytes()).with(1, to.as_bytes())
     }
 
-    fn look(calls: &[Made]) -> View {
+    fn look(calls: &[Made]) -> SafetyOfFiles {
         let (fold, files) = watch(Durability::new(1000), calls);
         fold.finish(&files)
     }
 
-    fn safety(view: &View, path: &str) -> Safety {
+    fn safety(view: &SafetyOfFiles, path: &str) -> Safety {
         let found = view.files.iter().find(|(named, _)| named == path.as_bytes());
         found.expect("a file").1.clone()
     }

@@ -235,7 +235,7 @@ impl Files {
     }
 
     /// Returns the result.
-    pub fn finish(self, files: &Namespace) -> View {
+    pub fn finish(self, files: &Namespace) -> FileCounts {
         let mut paths = Paths::of(files);
         let used = (0..).map(FileId::at).zip(&self.used).filter(|(_, used)| used.was_used());
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -259,7 +259,7 @@ impl Files {
             of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
         });
         let (streams, files) = rows.into_iter().partition(|(named, _)| named.is_elsewhere);
-        View { files, streams, mounts: self.mounts, is_exact: self.is_exact }
+        FileCounts { files, streams, mounts: self.mounts, is_exact: self.is_exact }
     }
 }
 
@@ -313,7 +313,7 @@ impl Named {
 }
 
 /// Use of all files.
-pub struct View {
+pub struct FileCounts {
     /// All files that were used, most time in calls first.
     pub files: Vec<(Named, Used)>,
     /// Pipes, sockets, devices and kernel views that were used.
@@ -370,7 +370,7 @@ fn directory(path: &[u8]) -> &[u8] {
     }
 }
 
-impl View {
+impl FileCounts {
     fn rolled_up(
         &self,
         key: &'static str,
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::sample::{Made, call, open, watch};
 
-    fn view(calls: &[Made]) -> View {
+    fn view(calls: &[Made]) -> FileCounts {
         let (fold, files) = watch(Files::new(Mounts::default()), calls);
         fold.finish(&files)
     }

@@ -22,7 +22,7 @@ use locks::Locks;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use sites::{SiteId, Sites};
 
-pub use finding::{Finding, Kind, sheet};
+pub use finding::{Finding, FindingKind, sheet};
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
@@ -51,7 +51,7 @@ struct OfFile {
     reads: u64,
     read_bytes: u64,
     /// Counts by kind of finding.
-    often: HashMap<Kind, Often>,
+    often: HashMap<FindingKind, Often>,
     read: Ranges,
     seeks: u64,
 }
@@ -99,7 +99,7 @@ pub struct Patterns {
     sites: Sites,
     files: HashMap<FileId, OfFile>,
     /// Number of events by kind, file and call site.
-    places: HashMap<(Kind, FileId, SiteId), u64>,
+    places: HashMap<(FindingKind, FileId, SiteId), u64>,
     left: HashMap<OpenId, Left>,
     missing: Often,
     /// Missing paths, with the number of their lookups.
@@ -138,12 +138,12 @@ struct At {
 }
 
 impl Patterns {
-    fn note(&mut self, kind: Kind, file: FileId, bytes: u64, at: &At) {
+    fn note(&mut self, kind: FindingKind, file: FileId, bytes: u64, at: &At) {
         self.files.entry(file).or_default().often.entry(kind).or_default().add(bytes, at.ns);
         self.place(kind, file, at.site);
     }
 
-    fn place(&mut self, kind: Kind, file: FileId, site: SiteId) {
+    fn place(&mut self, kind: FindingKind, file: FileId, site: SiteId) {
         let key = (kind, file, site);
         if self.places.len() < COUNTED_MAX || self.places.contains_key(&key) {
             *self.places.entry(key).or_default() += 1;
@@ -160,7 +160,7 @@ impl Patterns {
     fn access(&mut self, access: &Access, files: &Namespace, at: &At) {
         let short = access.asked.is_some_and(|asked| access.bytes < asked);
         if access.is_write && short {
-            self.note(Kind::ShortWrites, access.file, access.bytes, at);
+            self.note(FindingKind::ShortWrites, access.file, access.bytes, at);
         }
         let Some(offset) = access.offset else { return };
         let end = offset.saturating_add(access.bytes);
@@ -173,7 +173,7 @@ impl Patterns {
         } else {
             let within = end < files.file(access.file).size;
             if short && access.bytes > 0 && within {
-                self.note(Kind::ShortReads, access.file, access.bytes, at);
+                self.note(FindingKind::ShortReads, access.file, access.bytes, at);
             }
             self.read(access, offset, at);
         }
@@ -185,9 +185,9 @@ impl Patterns {
         of.written_bytes = of.written_bytes.saturating_add(access.bytes);
         let whole = offset.is_multiple_of(PAGE) && access.bytes.is_multiple_of(PAGE);
         if (1..SMALL_BYTES).contains(&access.bytes) {
-            self.note(Kind::SmallWrites, access.file, access.bytes, at);
+            self.note(FindingKind::SmallWrites, access.file, access.bytes, at);
         } else if !sequential && !whole && access.bytes > 0 {
-            self.note(Kind::UnalignedWrites, access.file, access.bytes, at);
+            self.note(FindingKind::UnalignedWrites, access.file, access.bytes, at);
         }
     }
 
@@ -202,7 +202,7 @@ impl Patterns {
         let known = of.read.add(offset, access.bytes);
         self.ranges = (self.ranges + of.read.count()).saturating_sub(before);
         if known > 0 {
-            self.note(Kind::Rereads, access.file, known, at);
+            self.note(FindingKind::Rereads, access.file, known, at);
         }
     }
 
@@ -212,14 +212,14 @@ impl Patterns {
         let undone = left.seeked;
         left.seeked = true;
         if undone || !moved {
-            self.note(Kind::UselessSeeks, file, 0, at);
+            self.note(FindingKind::UselessSeeks, file, 0, at);
         }
     }
 
     /// Counts a lookup of a missing path.
     fn missing(&mut self, path: &[u8], at: &At) {
         self.missing.add(0, at.ns);
-        self.place(Kind::MissingFiles, FileId::OTHERS, at.site);
+        self.place(FindingKind::MissingFiles, FileId::OTHERS, at.site);
         if let Some(count) = self.missing_paths.get_mut(path) {
             *count += 1;
         } else if self.missing_paths.len() < COUNTED_MAX && self.missing_bytes < MISSING_BYTES_MAX {
@@ -271,7 +271,7 @@ impl Patterns {
             if access.is_write && access.offset.is_some() {
                 let known = self.written.add(call, visit.contents);
                 if known > 0 {
-                    self.note(Kind::DuplicateContent, access.file, known, &at);
+                    self.note(FindingKind::DuplicateContent, access.file, known, &at);
                 }
             }
         }
@@ -279,7 +279,7 @@ impl Patterns {
             self.seek(file, open, from != to, &at);
         }
         if let Some(Synced::File(file)) = touch.synced(call) {
-            self.note(Kind::SyncPerWrite, file, 0, &at);
+            self.note(FindingKind::SyncPerWrite, file, 0, &at);
         }
         if call.error() == Some(ENOENT)
             && let Some((_, path)) = moment.step.paths.first()
@@ -289,8 +289,8 @@ impl Patterns {
     }
 
     /// Returns the call site of most events of a kind at these files, which are in order.
-    fn top_place(&self, kind: Kind, files: &[FileId]) -> Vec<u8> {
-        let is_of = |(of, file, _): &(Kind, FileId, SiteId)| {
+    fn top_place(&self, kind: FindingKind, files: &[FileId]) -> Vec<u8> {
+        let is_of = |(of, file, _): &(FindingKind, FileId, SiteId)| {
             *of == kind && files.binary_search(file).is_ok()
         };
         let mut by_site: HashMap<SiteId, u64> = HashMap::new();
@@ -352,12 +352,12 @@ impl Patterns {
         let (directory, most) = top.map_or((&b""[..], 0), |(path, count)| (*path, *count));
         let (count, paths) = (self.missing.count, self.missing_paths.len());
         Some(Finding {
-            kind: Kind::MissingFiles,
+            kind: FindingKind::MissingFiles,
             count,
             bytes: 0,
             time_ns: self.missing.ns,
             file: directory.to_vec(),
-            site: self.top_place(Kind::MissingFiles, &[FileId::OTHERS]),
+            site: self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]),
             evidence: format!(
                 "{count} calls for {paths} paths in {} directories that are not there, {most} of \
                  them in this one",
@@ -370,7 +370,7 @@ impl Patterns {
         let packed = self.written.packed_share().filter(|share| *share < 0.6)?;
         let fresh = self.written.bytes - self.written.duplicate_bytes;
         (fresh >= MUCH).then(|| Finding {
-            kind: Kind::Compressible,
+            kind: FindingKind::Compressible,
             count: 0,
             bytes: (fresh as f64 * (1.0 - packed)) as u64,
             time_ns: 0,
@@ -385,7 +385,7 @@ impl Patterns {
 
     fn leaked(&self, files: &Namespace) -> impl Iterator<Item = Finding> {
         self.leaks.iter().map(|(site, leak)| Finding {
-            kind: Kind::DescriptorLeak,
+            kind: FindingKind::DescriptorLeak,
             count: leak.count,
             bytes: 0,
             time_ns: 0,
@@ -397,53 +397,54 @@ impl Patterns {
 }
 
 /// Returns the evidence in words if the numbers are high enough for a finding.
-fn evidence(kind: Kind, often: &Often, of: &OfFile) -> Option<String> {
+fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
     let Often { count, bytes, .. } = *often;
     let (writes, reads) = (of.writes, of.reads);
     let mean = bytes.checked_div(count).unwrap_or(0);
     let (told, text) = match kind {
-        Kind::SmallWrites => (
+        FindingKind::SmallWrites => (
             count >= OFTEN && count * 2 >= writes,
             format!("{count} of {writes} writes are below 1 KiB, with {mean} bytes on average"),
         ),
-        Kind::UnalignedWrites => (
+        FindingKind::UnalignedWrites => (
             count >= OFTEN && count * 4 >= writes,
             format!(
                 "{count} of {writes} writes cover parts of pages, away from where the last one \
                  ended; {mean} bytes on average"
             ),
         ),
-        Kind::SyncPerWrite => (
+        FindingKind::SyncPerWrite => (
             count >= OFTEN_SLOW && writes <= 4 * count && writes > 0,
             format!("{count} syncs for {writes} writes of {} bytes in all", of.written_bytes),
         ),
-        Kind::Rereads => (
+        FindingKind::Rereads => (
             bytes >= MUCH && bytes * 2 >= of.read_bytes,
             format!(
                 "{bytes} of {} bytes were read before; {count} of {reads} reads bring them",
                 of.read_bytes
             ),
         ),
-        Kind::DuplicateContent => (
+        FindingKind::DuplicateContent => (
             bytes >= MUCH / 4 && bytes * 4 >= of.written_bytes,
             format!(
                 "{count} writes carry content that was written before: {bytes} of {} bytes",
                 of.written_bytes
             ),
         ),
-        Kind::UselessSeeks => {
+        FindingKind::UselessSeeks => {
             (count >= OFTEN, format!("{count} of {} seeks move nothing that is used", of.seeks))
         }
-        Kind::ShortWrites => {
+        FindingKind::ShortWrites => {
             (count >= OFTEN_SLOW, format!("{count} writes took {mean} bytes on average"))
         }
-        Kind::ShortReads => (
+        FindingKind::ShortReads => (
             count >= OFTEN_SLOW,
             format!("{count} of {reads} reads gave {mean} bytes on average, before the end"),
         ),
-        Kind::MissingFiles | Kind::Compressible | Kind::DescriptorLeak | Kind::LockWaits => {
-            (false, String::new())
-        }
+        FindingKind::MissingFiles
+        | FindingKind::Compressible
+        | FindingKind::DescriptorLeak
+        | FindingKind::LockWaits => (false, String::new()),
     };
     told.then_some(text)
 }

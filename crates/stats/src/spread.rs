@@ -45,10 +45,10 @@ impl Spread {
     }
 
     /// Returns the result, the most frequent call first.
-    pub fn finish(self) -> View {
+    pub fn finish(self) -> Spreads {
         let mut calls: Vec<(u16, Histogram)> = self.by_number.into_each().collect();
         calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
-        View { of: self.of, calls }
+        Spreads { of: self.of, calls }
     }
 }
 
@@ -71,14 +71,14 @@ impl Fold for Spread {
 
 /// A histogram for each call.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct Spreads {
     /// The measured quantity.
     pub of: Of,
     /// By call number, the most frequent first.
     pub calls: Vec<(u16, Histogram)>,
 }
 
-impl View {
+impl Spreads {
     fn value(&self, value: u64) -> Cell {
         match self.of {
             Of::Sizes => Cell::Bytes(value),

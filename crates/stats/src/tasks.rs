@@ -158,7 +158,7 @@ impl Tasks {
     }
 
     /// Returns the result; `contents` reads the arguments of programs.
-    pub fn finish(mut self, contents: &mut dyn Contents) -> View {
+    pub fn finish(mut self, contents: &mut dyn Contents) -> TaskCounts {
         let mut commands = HashMap::new();
         for (number, thread) in &mut self.threads {
             thread.outside_ns = thread.life_ns().saturating_sub(thread.in_calls_ns);
@@ -190,7 +190,7 @@ impl Tasks {
                 process.sum.seen(ns, ns);
             }
         }
-        View { threads, processes }
+        TaskCounts { threads, processes }
     }
 }
 
@@ -247,7 +247,7 @@ pub struct Process {
 
 /// All processes and threads.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct TaskCounts {
     /// Threads by number.
     pub threads: Vec<(u32, Thread)>,
     /// Processes by number.
@@ -282,7 +282,7 @@ fn number(number: u32) -> Cell {
     Cell::Word(number.to_string().into())
 }
 
-impl View {
+impl TaskCounts {
     /// Returns the tree of processes as a table.
     pub fn processes_sheet(&self) -> Sheet {
         let mut columns =

@@ -83,14 +83,14 @@ impl Timeline {
     }
 
     /// Returns the result.
-    pub fn finish(mut self) -> View {
+    pub fn finish(mut self) -> Steps {
         let mut whole = 0;
         for step in &mut self.steps {
             whole += std::mem::take(&mut step.whole);
             let ns = whole.unsigned_abs().saturating_mul(self.interval_ns);
             step.busy_ns = step.busy_ns.saturating_add(ns);
         }
-        View { interval_ns: self.interval_ns, steps: self.steps }
+        Steps { interval_ns: self.interval_ns, steps: self.steps }
     }
 }
 
@@ -131,14 +131,14 @@ impl Fold for Timeline {
 
 /// Activity over time.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct Steps {
     /// Width of a step.
     pub interval_ns: u64,
     /// Consecutive steps from the start of the recording.
     pub steps: Vec<Step>,
 }
 
-impl View {
+impl Steps {
     /// Returns the result as a table.
     pub fn sheet(&self) -> Sheet {
         let mut table = Table::new(

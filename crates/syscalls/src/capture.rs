@@ -5,7 +5,7 @@
 
 use crate::handler::Handler;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
-use crate::shape::{Arg, Dir, Kind, Len, Of, OpenFlags, Pointer, Syscall};
+use crate::shape::{Arg, ArgKind, Dir, Len, Of, OpenFlags, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 
 /// How to find the bytes of an operation.
@@ -118,13 +118,15 @@ const RAW: Row = Row {
     ops: [NO_OP; OPS_MAX],
 };
 
-const fn op_of(index: u8, kind: Kind) -> Option<Op> {
+const fn op_of(index: u8, kind: ArgKind) -> Option<Op> {
     Some(match kind {
-        Kind::Path | Kind::Str => {
+        ArgKind::Path | ArgKind::Str => {
             Op { arg: index, dir: Dir::In, how: How::Str, len: Len::Fixed(0) }
         }
-        Kind::StrArray => Op { arg: index, dir: Dir::In, how: How::StrArray, len: Len::Fixed(0) },
-        Kind::Buf(dir, of, len) => {
+        ArgKind::StrArray => {
+            Op { arg: index, dir: Dir::In, how: How::StrArray, len: Len::Fixed(0) }
+        }
+        ArgKind::Buf(dir, of, len) => {
             let (how, len) = match of {
                 Of::Iovec => (How::Iovec, len),
                 Of::Msghdr => (How::Msghdr, len),

@@ -22,7 +22,7 @@ mod text;
 pub use act::{Act, Ids};
 pub use handler::Handler;
 pub use shape::{
-    Arg, Classes, Dir, FlagSet, Gives, Kind, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
+    Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
     Variant,
 };
 pub use table::{by_name, by_number};

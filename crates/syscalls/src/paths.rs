@@ -2,7 +2,7 @@
 //! followed. Compiled from the rows.
 
 use crate::act::Act;
-use crate::shape::{Classes, FlagSet, Kind, Syscall};
+use crate::shape::{ArgKind, Classes, FlagSet, Syscall};
 use crate::table::{NUMBER_LIMIT, ROWS};
 use crate::text;
 
@@ -64,8 +64,8 @@ pub const fn of(row: &Syscall) -> Paths {
     let (mut dir, mut found, mut number) = (None, 0, 0);
     while number < row.args.len() {
         match row.args[number].kind {
-            Kind::DirFd => dir = Some(number as u8),
-            Kind::Path if found < PATHS_MAX => {
+            ArgKind::DirFd => dir = Some(number as u8),
+            ArgKind::Path if found < PATHS_MAX => {
                 paths[found] = Some(PathUse { dir, path: number as u8, link: link(row, found) });
                 found += 1;
             }
@@ -98,7 +98,7 @@ const fn link(row: &Syscall, path: usize) -> FinalLink {
     let mut number = 0;
     while number < row.args.len() {
         let arg = number as u8;
-        if let Kind::Flags(set) = row.args[number].kind {
+        if let ArgKind::Flags(set) = row.args[number].kind {
             let follow = bits_of(set, "SYMLINK_FOLLOW");
             // If there are two paths, the flags are for the first.
             if follow != 0 && path == 0 && !can_leave(set, row) {

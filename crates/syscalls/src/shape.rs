@@ -161,7 +161,7 @@ pub struct Arg {
     /// Its name, as in the manual page.
     pub name: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ArgKind,
     /// Its use, where the type does not say it.
     pub operand: Operand,
 }
@@ -215,20 +215,20 @@ impl Arg {
 
     /// Returns true if its value is a combination or member of this set.
     pub fn is_of_set(&self, wanted: &'static FlagSet) -> bool {
-        matches!(self.kind, Kind::Flags(set) | Kind::Enum(set) if core::ptr::eq(set, wanted))
+        matches!(self.kind, ArgKind::Flags(set) | ArgKind::Enum(set) if core::ptr::eq(set, wanted))
     }
 
     /// Returns true if it points to one or more structs of this layout.
     pub fn points_to(&self, wanted: &'static Layout) -> bool {
         match self.kind {
-            Kind::Buf(_, Of::Struct(layout), _) => core::ptr::eq(layout, wanted),
+            ArgKind::Buf(_, Of::Struct(layout), _) => core::ptr::eq(layout, wanted),
             _ => false,
         }
     }
 
     /// Returns true if it points to this struct with a pointer.
     pub fn holds(&self, wanted: &'static Holder) -> bool {
-        matches!(self.kind, Kind::Buf(_, Of::Holder(holder), _) if core::ptr::eq(holder, wanted))
+        matches!(self.kind, ArgKind::Buf(_, Of::Holder(holder), _) if core::ptr::eq(holder, wanted))
     }
 }
 
@@ -278,7 +278,7 @@ pub enum Gives {
 
 /// Meaning of the value in an argument register.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum ArgKind {
     /// A signed 32-bit number, shown in decimal.
     Int,
     /// An unsigned 32-bit number, shown in decimal.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use syscalls::shape::{Arg, Dir, Kind, Of};
+use syscalls::shape::{Arg, ArgKind, Dir, Of};
 use syscalls::{by_name, by_number};
 
 const HEADER: &str = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
@@ -102,15 +102,16 @@ fn compare(call: &str, args: &[Arg], fields: &[Field], differences: &mut Vec<Str
 }
 
 /// Returns what the C type of an argument contradicts in its kind.
-fn contradiction(kind: Kind, c: &str) -> Option<&'static str> {
-    let captured = matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..));
+fn contradiction(kind: ArgKind, c: &str) -> Option<&'static str> {
+    let captured =
+        matches!(kind, ArgKind::Path | ArgKind::Str | ArgKind::StrArray | ArgKind::Buf(..));
     let pointer = c.contains('*') || c.contains("cap_user_");
     // The buffers of a constant vector may be written.
-    let vector = matches!(kind, Kind::Buf(_, Of::Iovec, _));
-    let written = matches!(kind, Kind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..));
+    let vector = matches!(kind, ArgKind::Buf(_, Of::Iovec, _));
+    let written = matches!(kind, ArgKind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..));
     if captured && !pointer {
         Some("is captured")
-    } else if pointer && !captured && !matches!(kind, Kind::Address | Kind::Hex) {
+    } else if pointer && !captured && !matches!(kind, ArgKind::Address | ArgKind::Hex) {
         Some("is no pointer")
     } else if written && !vector && c.starts_with("const ") {
         Some("is written")
@@ -121,9 +122,9 @@ fn contradiction(kind: Kind, c: &str) -> Option<&'static str> {
 
 #[test]
 fn contradictions_are_seen() {
-    assert!(contradiction(Kind::Path, "int").is_some());
-    assert!(contradiction(Kind::Int, "const char *").is_some());
-    assert!(contradiction(Kind::Path, "const char *").is_none());
+    assert!(contradiction(ArgKind::Path, "int").is_some());
+    assert!(contradiction(ArgKind::Int, "const char *").is_some());
+    assert!(contradiction(ArgKind::Path, "const char *").is_none());
     let format = "\tfield:int __syscall_nr;\toffset:8;\n\tfield:const char * name;\toffset:16;\n";
     let fields = fields(format);
     assert_eq!(fields.len(), 1);

@@ -6,7 +6,7 @@ use syscalls::abi::errno;
 use syscalls::abi::signals::name as signal_name;
 use syscalls::flags;
 use syscalls::layout::{Field, FieldKind, Layout};
-use syscalls::shape::{Arg, FlagSet, Kind, Of};
+use syscalls::shape::{Arg, ArgKind, FlagSet, Of};
 use syscalls::table::ROWS;
 
 fn args() -> impl Iterator<Item = &'static Arg> {
@@ -37,8 +37,8 @@ fn layouts() -> Vec<&'static Layout> {
     let mut found = Vec::new();
     for arg in args() {
         match arg.kind {
-            Kind::Buf(_, Of::Struct(layout), _) => add_layout(layout, &mut found),
-            Kind::Buf(_, Of::Holder(holder), _) => {
+            ArgKind::Buf(_, Of::Struct(layout), _) => add_layout(layout, &mut found),
+            ArgKind::Buf(_, Of::Holder(holder), _) => {
                 add_layout(holder.layout, &mut found);
                 if let Of::Struct(layout) = holder.of {
                     add_layout(layout, &mut found);
@@ -54,7 +54,7 @@ fn layouts() -> Vec<&'static Layout> {
 fn sets() -> Vec<&'static FlagSet> {
     let mut found: Vec<&'static FlagSet> = args()
         .filter_map(|arg| match arg.kind {
-            Kind::Flags(set) | Kind::Enum(set) => Some(set),
+            ArgKind::Flags(set) | ArgKind::Enum(set) => Some(set),
             _ => None,
         })
         .collect();
@@ -94,7 +94,7 @@ fn members_of_a_field_stand_within_its_mask() {
 #[test]
 fn flags_that_contain_others_come_first() {
     for arg in args() {
-        let Kind::Flags(set) = arg.kind else { continue };
+        let ArgKind::Flags(set) = arg.kind else { continue };
         for (i, (value, name)) in set.members.iter().enumerate() {
             if value & !set.value_mask == 0 {
                 continue;
@@ -234,7 +234,8 @@ fn every_value_that_selects_a_variant_has_a_name() {
     let mut checked = 0;
     for call in ROWS.iter().flat_map(|group| group.iter()) {
         for variant in call.variants.iter().filter(|variant| variant.mask == WHOLE) {
-            let (Kind::Enum(set) | Kind::Flags(set)) = call.args[usize::from(variant.key_arg)].kind
+            let (ArgKind::Enum(set) | ArgKind::Flags(set)) =
+                call.args[usize::from(variant.key_arg)].kind
             else {
                 continue;
             };

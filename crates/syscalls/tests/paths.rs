@@ -2,7 +2,7 @@
 
 use syscalls::paths::{self, FinalLink};
 use syscalls::table::ROWS;
-use syscalls::{Act, Handler, Kind, by_name, capture};
+use syscalls::{Act, ArgKind, Handler, by_name, capture};
 
 const NOFOLLOW: u64 = 0x100;
 const FOLLOW: u64 = 0x400;
@@ -49,7 +49,7 @@ fn flags_say_whether_a_link_is_meant() {
 #[test]
 fn whatever_changes_files_by_path_tells_them_before() {
     for row in ROWS.iter().flat_map(|group| group.iter()) {
-        let takes_path = row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
+        let takes_path = row.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path));
         let (found, _) = capture::row(row.nr.into(), &[0; 6]);
         let told: Vec<_> = found.changed_paths().collect();
         let is_told = matches!(found.handler, Handler::ChangeFiles | Handler::Truncate);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use syscalls::capture::{self, OPS_MAX};
 use syscalls::layout::FieldKind;
-use syscalls::shape::{Arg, Dir, Extent, Kind, Len, Of, Ret};
+use syscalls::shape::{Arg, ArgKind, Dir, Extent, Len, Of, Ret};
 use syscalls::table::{NUMBER_LIMIT, ROWS};
 use syscalls::{Classes, Replay, Syscall, by_name, by_number};
 
@@ -67,15 +67,15 @@ fn arguments_have_distinct_names_and_fit_the_registers() {
 }
 
 /// Returns whether a length can be taken from an argument of this kind.
-fn is_number(kind: Kind) -> bool {
-    matches!(kind, Kind::Int | Kind::Uint | Kind::Long | Kind::Ulong | Kind::Size)
+fn is_number(kind: ArgKind) -> bool {
+    matches!(kind, ArgKind::Int | ArgKind::Uint | ArgKind::Long | ArgKind::Ulong | ArgKind::Size)
 }
 
 #[test]
 fn lengths_come_from_arguments_that_hold_one() {
     for (name, args) in argument_lists() {
         for arg in args {
-            let Kind::Buf(dir, of, len) = arg.kind else { continue };
+            let ArgKind::Buf(dir, of, len) = arg.kind else { continue };
             let what = format!("{name}: {} ({len:?})", arg.name);
             match len {
                 Len::Arg(i)
@@ -92,7 +92,7 @@ fn lengths_come_from_arguments_that_hold_one() {
                     assert!(
                         matches!(
                             source.kind,
-                            Kind::Buf(Dir::InOut, Of::I32 | Of::U32, Len::Fixed(4))
+                            ArgKind::Buf(Dir::InOut, Of::I32 | Of::U32, Len::Fixed(4))
                         ),
                         "{what}: {} does not point to a length",
                         source.name
@@ -125,11 +125,11 @@ fn lengths_come_from_arguments_that_hold_one() {
 fn structs_are_captured_whole() {
     for (name, args) in argument_lists() {
         for arg in args {
-            if let Kind::Buf(_, Of::Struct(layout), Len::Fixed(bytes)) = arg.kind {
+            if let ArgKind::Buf(_, Of::Struct(layout), Len::Fixed(bytes)) = arg.kind {
                 let rest = bytes % layout.size;
                 assert_eq!(rest, 0, "{name}: {} cuts a struct {}", arg.name, layout.name);
             }
-            if let Kind::Buf(
+            if let ArgKind::Buf(
                 _,
                 Of::Struct(layout),
                 Len::ArgTimes(_, bytes) | Len::RetTimes(bytes),
@@ -196,7 +196,10 @@ fn the_capture_rows_follow_the_table() {
         let buffers = |args: &[Arg]| {
             args.iter()
                 .filter(|a| {
-                    matches!(a.kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..))
+                    matches!(
+                        a.kind,
+                        ArgKind::Path | ArgKind::Str | ArgKind::StrArray | ArgKind::Buf(..)
+                    )
                 })
                 .count()
         };
@@ -219,11 +222,12 @@ fn the_capture_rows_follow_the_table() {
 #[test]
 fn classes_say_what_a_call_takes() {
     for call in rows() {
-        let paths = call.args.iter().any(|a| matches!(a.kind, Kind::Path));
+        let paths = call.args.iter().any(|a| matches!(a.kind, ArgKind::Path));
         if paths {
             assert!(call.classes.intersects(Classes::FILE), "{} takes a path", call.name);
         }
-        let takes = |args: &[Arg]| args.iter().any(|a| matches!(a.kind, Kind::Fd | Kind::DirFd));
+        let takes =
+            |args: &[Arg]| args.iter().any(|a| matches!(a.kind, ArgKind::Fd | ArgKind::DirFd));
         if takes(call.args) || call.ret == Ret::Fd {
             assert!(call.classes.intersects(Classes::DESC), "{} is about descriptors", call.name);
         }
@@ -235,7 +239,7 @@ fn classes_say_what_a_call_takes() {
 fn what_is_made_again_has_no_argument_of_unknown_meaning() {
     for (call, args) in made_again() {
         for arg in args {
-            let unknown = matches!(arg.kind, Kind::Address | Kind::Hex | Kind::StrArray);
+            let unknown = matches!(arg.kind, ArgKind::Address | ArgKind::Hex | ArgKind::StrArray);
             assert!(!unknown, "{}: {} may point anywhere", call.name, arg.name);
         }
     }
@@ -259,7 +263,7 @@ fn what_is_made_again_says_how_far_the_kernel_goes() {
     for (call, args) in made_again() {
         let mut counted = HashSet::new();
         for (number, arg) in args.iter().enumerate() {
-            let Kind::Buf(_, of, len) = arg.kind else { continue };
+            let ArgKind::Buf(_, of, len) = arg.kind else { continue };
             let what = format!("{}: {} ({len:?})", call.name, arg.name);
             let extent = len.extent(number as u8);
             if let Extent::Argument { number, .. } | Extent::Bits(number) | Extent::Pages(number) =
@@ -278,10 +282,10 @@ fn what_is_made_again_says_how_far_the_kernel_goes() {
                 _ => {}
             }
         }
-        let moves_memory = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Bytes | Of::Text, _));
+        let moves_memory = |arg: &Arg| matches!(arg.kind, ArgKind::Buf(_, Of::Bytes | Of::Text, _));
         if args.iter().any(moves_memory) {
             for (number, arg) in args.iter().enumerate() {
-                let size = matches!(arg.kind, Kind::Size) && !counted.contains(&(number as u8));
+                let size = matches!(arg.kind, ArgKind::Size) && !counted.contains(&(number as u8));
                 assert!(!size, "{}: of what is {} the size?", call.name, arg.name);
             }
         }
@@ -294,7 +298,9 @@ fn what_is_made_again_gives_no_address_in_a_struct() {
     let is_address = |kind: FieldKind| matches!(kind, FieldKind::Hex(8));
     for (call, args) in made_again() {
         for arg in args {
-            let Kind::Buf(Dir::In | Dir::InOut, Of::Struct(layout), _) = arg.kind else { continue };
+            let ArgKind::Buf(Dir::In | Dir::InOut, Of::Struct(layout), _) = arg.kind else {
+                continue;
+            };
             let address = layout.fields.iter().find(|field| is_address(field.kind));
             let address = address.map(|field| field.name);
             assert_eq!(address, None, "{}: {}", call.name, arg.name);

@@ -2,7 +2,7 @@
 //! of allocated memory.
 
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 use trace::event::StartHow;
 
 use crate::Case;
@@ -134,9 +134,9 @@ fn at_borders(random: &mut Random, row: &syscalls::Syscall, key: Option<(u8, u64
     let mut args: Vec<u64> = (0..6).map(|_| random.one_of(BORDERS)).collect();
     for (number, arg) in row.args.iter().enumerate() {
         match arg.kind {
-            Kind::Fd => args[number] = 3 + random.below(3),
-            Kind::DirFd => args[number] = CWD,
-            Kind::Buf(..) | Kind::Path | Kind::Str => args[number] = POINTER,
+            ArgKind::Fd => args[number] = 3 + random.below(3),
+            ArgKind::DirFd => args[number] = CWD,
+            ArgKind::Buf(..) | ArgKind::Path | ArgKind::Str => args[number] = POINTER,
             _ => {}
         }
     }
@@ -147,8 +147,8 @@ fn at_borders(random: &mut Random, row: &syscalls::Syscall, key: Option<(u8, u64
     let mut call = made(row.nr.into(), &args, ret);
     for (number, arg) in row.args.iter().enumerate() {
         let parts = match arg.kind {
-            Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _) => 6,
-            Kind::Buf(..) | Kind::Path | Kind::Str => 1,
+            ArgKind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _) => 6,
+            ArgKind::Buf(..) | ArgKind::Path | ArgKind::Str => 1,
             _ => continue,
         };
         for _ in 0..parts {
@@ -172,7 +172,7 @@ fn texts_that_are_not_there(world: &World) {
     let mut script = Script::new(&world.trace);
     script.start(2, StartHow::Thread, 1, 1);
     for row in syscalls::table::ROWS.iter().flat_map(|rows| rows.iter()) {
-        if !row.args.iter().any(|arg| matches!(arg.kind, Kind::Path | Kind::Str)) {
+        if !row.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path | ArgKind::Str)) {
             continue;
         }
         for ret in [-2, -17, -39, 0] {

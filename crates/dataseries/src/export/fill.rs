@@ -9,7 +9,7 @@ use trace::event::{Call, Data};
 use super::plan::{Plan, element, strings};
 use crate::calls::{Form, Source};
 use crate::error::Error;
-use crate::file::types::{Kind, Type};
+use crate::file::types::{FieldType, Type};
 use crate::file::writer::Filling;
 use crate::schema::common;
 use crate::times::tfrac;
@@ -91,8 +91,8 @@ impl Sink for Collector<'_> {
 
     fn int(&mut self, field: usize, value: i64) {
         self.values[field] = Collected::Int(match self.of.fields[field].kind {
-            Kind::Byte => i64::from(value as u8),
-            Kind::Int32 => i64::from(value as i32),
+            FieldType::Byte => i64::from(value as u8),
+            FieldType::Int32 => i64::from(value as i32),
             _ => value,
         });
     }
@@ -121,8 +121,8 @@ pub fn collect(
 ) -> Result<Vec<Collected>, Error> {
     let empty = of.fields.iter().map(|field| match (field.null, field.kind) {
         (Some(_), _) => Collected::Null,
-        (None, Kind::Bool) => Collected::Bool(false),
-        (None, Kind::Variable) => Collected::Bytes(Vec::new()),
+        (None, FieldType::Bool) => Collected::Bool(false),
+        (None, FieldType::Variable) => Collected::Bytes(Vec::new()),
         (None, _) => Collected::Int(0),
     });
     let mut collector = Collector { of, values: empty.collect() };

@@ -1,7 +1,7 @@
 //! Extents: records of one type, with checksums and compression.
 
 use super::codec::{self, Codec};
-use super::types::{Bit, Field, Kind, Type};
+use super::types::{Bit, Field, FieldType, Type};
 use super::{Order, hash, pad4};
 use crate::error::Error;
 
@@ -170,16 +170,16 @@ impl Extent {
         }
     }
 
-    fn word(&self, at: usize, kind: Kind) -> u64 {
+    fn word(&self, at: usize, kind: FieldType) -> u64 {
         match kind {
-            Kind::Int32 => self.order.u32(&self.fixed, at).into(),
+            FieldType::Int32 => self.order.u32(&self.fixed, at).into(),
             _ => self.order.u64(&self.fixed, at),
         }
     }
 
-    fn put_word(&mut self, at: usize, kind: Kind, value: u64) {
+    fn put_word(&mut self, at: usize, kind: FieldType, value: u64) {
         let (mut bytes, size) = match kind {
-            Kind::Int32 => (u64::from(value as u32).to_le_bytes(), 4),
+            FieldType::Int32 => (u64::from(value as u32).to_le_bytes(), 4),
             _ => (value.to_le_bytes(), 8),
         };
         if self.order == Order::Big {
@@ -190,8 +190,8 @@ impl Extent {
 }
 
 /// Computes a value from the stored one and the value that it is relative to.
-fn computed(kind: Kind, stored: u64, other: u64, scale: f64) -> u64 {
-    if kind != Kind::Double {
+fn computed(kind: FieldType, stored: u64, other: u64, scale: f64) -> u64 {
+    if kind != FieldType::Double {
         return stored.wrapping_add(other);
     }
     let value = f64::from_bits(stored) * scale + f64::from_bits(other);
@@ -262,12 +262,12 @@ impl<'a> Record<'a> {
         let at = field.at as usize;
         let order = self.extent.order;
         match field.kind {
-            Kind::Bool => Value::Bool(self.is_set(Bit { at: field.at, mask: field.mask })),
-            Kind::Byte => Value::Int(self.bytes[at].into()),
-            Kind::Int32 => Value::Int((order.u32(self.bytes, at) as i32).into()),
-            Kind::Int64 => Value::Int(order.u64(self.bytes, at) as i64),
-            Kind::Double => Value::Double(f64::from_bits(order.u64(self.bytes, at))),
-            Kind::Variable => self.bytes(order.u32(self.bytes, at) as usize),
+            FieldType::Bool => Value::Bool(self.is_set(Bit { at: field.at, mask: field.mask })),
+            FieldType::Byte => Value::Int(self.bytes[at].into()),
+            FieldType::Int32 => Value::Int((order.u32(self.bytes, at) as i32).into()),
+            FieldType::Int64 => Value::Int(order.u64(self.bytes, at) as i64),
+            FieldType::Double => Value::Double(f64::from_bits(order.u64(self.bytes, at))),
+            FieldType::Variable => self.bytes(order.u32(self.bytes, at) as usize),
         }
     }
 
@@ -353,8 +353,8 @@ impl Builder {
         let at = self.record + field.at as usize;
         let bytes = value.to_le_bytes();
         let size = match field.kind {
-            Kind::Byte => 1,
-            Kind::Int32 => 4,
+            FieldType::Byte => 1,
+            FieldType::Int32 => 4,
             _ => 8,
         };
         self.fixed[at..at + size].copy_from_slice(&bytes[..size]);

@@ -11,7 +11,7 @@ const FIELDS_MAX: usize = 4096;
 
 /// The type of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FieldType {
     /// A boolean.
     Bool,
     /// An 8-bit unsigned integer.
@@ -26,19 +26,19 @@ pub enum Kind {
     Variable,
 }
 
-impl Kind {
-    const NAMES: &[(&str, Kind)] = &[
-        ("bool", Kind::Bool),
-        ("byte", Kind::Byte),
-        ("int32", Kind::Int32),
-        ("int64", Kind::Int64),
-        ("double", Kind::Double),
-        ("variable32", Kind::Variable),
+impl FieldType {
+    const NAMES: &[(&str, FieldType)] = &[
+        ("bool", FieldType::Bool),
+        ("byte", FieldType::Byte),
+        ("int32", FieldType::Int32),
+        ("int64", FieldType::Int64),
+        ("double", FieldType::Double),
+        ("variable32", FieldType::Variable),
     ];
 
     /// Returns the name in XML.
     pub fn name(self) -> &'static str {
-        Kind::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        FieldType::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Field {
     /// Name of the field.
     pub name: String,
     /// Type of the field.
-    pub kind: Kind,
+    pub kind: FieldType,
     /// Offset in the record; of a bool, that of the byte with its bit.
     pub at: u32,
     /// Mask of the bit, for a bool.
@@ -133,7 +133,7 @@ impl Type {
     fn add(&mut self, node: &roxmltree::Node<'_, '_>) -> Result<(), String> {
         let name = named(node.attribute("name"))?;
         let kind = node.attribute("type").unwrap_or_default();
-        let found = Kind::NAMES.iter().find(|(known, _)| *known == kind);
+        let found = FieldType::NAMES.iter().find(|(known, _)| *known == kind);
         let (_, kind) =
             *found.ok_or_else(|| format!("field {name} is of unknown type '{kind}'"))?;
         if self.fields.len() == FIELDS_MAX {
@@ -149,7 +149,7 @@ impl Type {
             Some(other) => Some(self.field(other).ok_or_else(|| format!("no field {other}"))?),
             None => None,
         };
-        let numeric = matches!(kind, Kind::Int32 | Kind::Int64 | Kind::Double);
+        let numeric = matches!(kind, FieldType::Int32 | FieldType::Int64 | FieldType::Double);
         let same = to.is_none_or(|to| self.fields.get(to).is_none_or(|other| other.kind == kind));
         if to.is_some() && !(numeric && same) {
             return Err(format!("field {name} cannot be relative"));
@@ -172,23 +172,23 @@ impl Type {
             at
         };
         for field in &mut self.fields {
-            if field.kind == Kind::Bool {
+            if field.kind == FieldType::Bool {
                 Bit { at: field.at, mask: field.mask } = bit();
             }
             field.null = field.null.map(|_| bit());
         }
         let mut at = bits.div_ceil(8);
-        let mut pass = |kinds: &[Kind], bytes: u32| {
+        let mut pass = |kinds: &[FieldType], bytes: u32| {
             at = at.next_multiple_of(bytes);
             for field in self.fields.iter_mut().filter(|field| kinds.contains(&field.kind)) {
                 field.at = at;
                 at += bytes;
             }
         };
-        pass(&[Kind::Byte], 1);
-        pass(&[Kind::Int32], 4);
-        pass(&[Kind::Variable], 4);
-        pass(&[Kind::Int64, Kind::Double], 8);
+        pass(&[FieldType::Byte], 1);
+        pass(&[FieldType::Int32], 4);
+        pass(&[FieldType::Variable], 4);
+        pass(&[FieldType::Int64, FieldType::Double], 8);
         self.record_bytes = at as usize;
     }
 }

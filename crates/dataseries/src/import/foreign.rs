@@ -51,7 +51,7 @@ pub fn import(
         let plan = plans.named(name).filter(|plan| plan.of_snia());
         if let Some(plan) = plan {
             let of = &types[plan.number];
-            kinds.push(Kind { name: name.into(), plan, of, stream: files.stream(name)? });
+            kinds.push(RecordType { name: name.into(), plan, of, stream: files.stream(name)? });
         }
     }
     let epoch_ns =
@@ -111,14 +111,14 @@ fn not_told(unmade: u64) -> Vec<String> {
     all
 }
 
-struct Kind<'k, 'f, 'r, 'b> {
+struct RecordType<'k, 'f, 'r, 'b> {
     name: String,
     plan: &'k Plan,
     of: &'k Type,
     stream: Stream<'f, 'r, 'b>,
 }
 
-impl Kind<'_, '_, '_, '_> {
+impl RecordType<'_, '_, '_, '_> {
     fn values(&self) -> Option<Values> {
         self.stream.record().map(|record| unmake::values(self.of, &record))
     }
@@ -215,7 +215,7 @@ struct Foreign {
 
 impl Foreign {
     /// Imports all records in order.
-    fn records(&mut self, kinds: &mut [Kind<'_, '_, '_, '_>]) -> Result<(), Error> {
+    fn records(&mut self, kinds: &mut [RecordType<'_, '_, '_, '_>]) -> Result<(), Error> {
         let mut next: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
         next.extend(
             kinds.iter().enumerate().filter_map(|(at, kind)| Some(Reverse((kind.place()?, at)))),
@@ -255,7 +255,7 @@ impl Foreign {
 
     fn call(
         &mut self,
-        kind: &Kind<'_, '_, '_, '_>,
+        kind: &RecordType<'_, '_, '_, '_>,
         group: &[Values],
         first_umask: bool,
     ) -> Result<(), Error> {
@@ -330,7 +330,7 @@ impl Foreign {
     /// Keeps with the call what its records hold and an export of the call would lose.
     fn origin(
         &self,
-        kind: &Kind<'_, '_, '_, '_>,
+        kind: &RecordType<'_, '_, '_, '_>,
         group: &[Values],
         call: &mut Call,
         (tid, pid): (i64, u32),

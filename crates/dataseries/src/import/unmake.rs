@@ -5,7 +5,7 @@
 use model::decode::shape::shape_of;
 use syscalls::abi::files::UTIME_OMIT;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Dir, Kind, Len, Of};
+use syscalls::shape::{ArgKind, Dir, Len, Of};
 use trace::event::{Call, Content, Data, Outcome};
 
 use crate::calls::{Form, Source};
@@ -173,14 +173,14 @@ impl Making {
         }
     }
 
-    fn kind(&self, arg: u8) -> Option<Kind> {
+    fn kind(&self, arg: u8) -> Option<ArgKind> {
         shape_of(&self.call).args.get(usize::from(arg)).map(|arg| arg.kind)
     }
 
     /// Returns the flag for memory that the kernel wrote.
     fn flags(&self, arg: u8) -> u8 {
         match self.kind(arg) {
-            Some(Kind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..)) => data_flag::OUT,
+            Some(ArgKind::Buf(Dir::Out | Dir::InOut | Dir::OutOnError, ..)) => data_flag::OUT,
             _ => 0,
         }
     }
@@ -188,8 +188,8 @@ impl Making {
     fn word(&mut self, arg: u8, at: u16, size: u8, value: i64) {
         self.call.args[usize::from(arg)] = address(arg);
         let bytes = match self.kind(arg) {
-            Some(Kind::Buf(_, _, Len::Fixed(bytes))) => bytes as usize,
-            Some(Kind::Buf(_, Of::Struct(layout), _)) => layout.size as usize,
+            Some(ArgKind::Buf(_, _, Len::Fixed(bytes))) => bytes as usize,
+            Some(ArgKind::Buf(_, Of::Struct(layout), _)) => layout.size as usize,
             _ => 0,
         };
         let (from, to) = (usize::from(at), usize::from(at) + usize::from(size));
@@ -205,7 +205,7 @@ impl Making {
 
     /// Marks a buffer as not captured, if there was one.
     fn missing(&mut self, arg: u8) {
-        let Some(Kind::Buf(dir, _, len)) = self.kind(arg) else { return };
+        let Some(ArgKind::Buf(dir, _, len)) = self.kind(arg) else { return };
         let value = |n: u8| self.call.args[usize::from(n)];
         let ret = self.ret.unwrap_or(-1);
         let true_len = match (dir, len) {

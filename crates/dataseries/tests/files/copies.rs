@@ -5,7 +5,7 @@ use dataseries::Codec;
 use dataseries::file::extent::Value;
 use dataseries::file::hash;
 use dataseries::file::reader::FileReader;
-use dataseries::file::types::{Kind, Type};
+use dataseries::file::types::{FieldType, Type};
 use dataseries::file::writer::FileWriter;
 use dataseries::file::{HEADER_BYTES, INDEX, INDEX_XML, LIBRARY, LIBRARY_XML, TAIL_BYTES};
 
@@ -77,9 +77,9 @@ pub fn swapped(bytes: &[u8]) -> Vec<u8> {
             for field in &of.fields {
                 let place = from + record * of.record_bytes + field.at as usize;
                 match field.kind {
-                    Kind::Bool | Kind::Byte => {}
-                    Kind::Int32 | Kind::Variable => flip(&mut out, place, 4),
-                    Kind::Int64 | Kind::Double => flip(&mut out, place, 8),
+                    FieldType::Bool | FieldType::Byte => {}
+                    FieldType::Int32 | FieldType::Variable => flip(&mut out, place, 4),
+                    FieldType::Int64 | FieldType::Double => flip(&mut out, place, 8),
                 }
             }
         }

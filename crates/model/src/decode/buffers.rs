@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 use trace::event::{Call, Data};
 
 use super::shape::shape_of;
@@ -56,7 +56,7 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
     for data in call.data.iter().filter(|data| data.part != part::ORIGIN) {
         let arg = shape.args.get(usize::from(data.arg));
         let of = match arg.map(|a| a.kind) {
-            Some(Kind::Buf(_, of, _)) => Some(of),
+            Some(ArgKind::Buf(_, of, _)) => Some(of),
             _ => None,
         };
         // `index` counts elements in a vector, messages in a message array, and windows in a file
@@ -70,7 +70,7 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             continue;
         }
         let mut name = arg.map_or_else(|| format!("arg{}", data.arg), |arg| arg.name.to_string());
-        let strings = matches!(arg.map(|a| a.kind), Some(Kind::StrArray));
+        let strings = matches!(arg.map(|a| a.kind), Some(ArgKind::StrArray));
         if strings || matches!(of, Some(Of::Mmsghdr)) {
             name.push_str(&format!("[{}]", data.index));
         }

@@ -3,7 +3,7 @@
 use syscalls::abi::files::{SCM_CREDENTIALS, SCM_RIGHTS, SOL_SOCKET};
 
 use super::value::Value;
-use super::{Bytes, View};
+use super::{Bytes, Surroundings};
 
 /// Limit for the control data that is decoded; the kernel's default limit is far below.
 pub const CONTROL_BYTES_MAX: usize = 64 << 10;
@@ -49,7 +49,7 @@ pub fn passed_descriptors(bytes: &[u8]) -> Vec<i32> {
 }
 
 /// Decodes control messages, one struct each.
-pub fn decode(bytes: &[u8], at: u64, out: bool, view: &View<'_>) -> Value {
+pub fn decode(bytes: &[u8], at: u64, out: bool, view: &Surroundings<'_>) -> Value {
     let items = controls(bytes).map(|control| {
         let level = match control.level {
             SOL_SOCKET => Value::Named { value: 1, name: "SOL_SOCKET" },

@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use syscalls::abi::errno;
 use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Dir, Holder, Kind, Len, Of, Ret};
+use syscalls::shape::{ArgKind, Dir, Holder, Len, Of, Ret};
 use trace::event::{Call, Data, Outcome};
 
 use crate::contents::{Contents, has, latest, piece};
-use crate::world::View;
+use crate::world::Surroundings;
 use shape::{Shape, shape_of};
 use structs::Around;
 use value::{Bytes, Value};
@@ -81,7 +81,7 @@ pub enum Returned {
 /// Decodes a call in the context of its thread.
 pub fn decode(
     call: &Call,
-    view: &View<'_>,
+    view: &Surroundings<'_>,
     contents: &mut dyn Contents,
     limits: Limits,
 ) -> Decoded {
@@ -97,7 +97,7 @@ pub fn decode(
     }
 }
 
-fn result(call: &Call, shape: &Shape, view: &View<'_>) -> Returned {
+fn result(call: &Call, shape: &Shape, view: &Surroundings<'_>) -> Returned {
     let ret = match call.outcome {
         Outcome::Returned { ret, .. } => ret,
         Outcome::Unfinished if shape.ret == Ret::Never => return Returned::Never,
@@ -150,7 +150,7 @@ struct At {
 
 struct Decoder<'a> {
     call: &'a Call,
-    view: &'a View<'a>,
+    view: &'a Surroundings<'a>,
     contents: &'a mut dyn Contents,
     limits: Limits,
     /// Bytes that may still be read for this call.
@@ -158,37 +158,37 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn argument(&mut self, number: u8, kind: Kind) -> Value {
+    fn argument(&mut self, number: u8, kind: ArgKind) -> Value {
         let raw = self.call.args[usize::from(number)];
         match kind {
-            Kind::Int | Kind::Pid => Value::Int((raw as i32).into()),
-            Kind::Uint => Value::Uint((raw as u32).into()),
-            Kind::Long | Kind::Offset => Value::Int(raw as i64),
-            Kind::Ulong | Kind::Size => Value::Uint(raw),
-            Kind::Hex => Value::Hex(raw),
-            Kind::Mode => Value::Mode(raw as u32),
-            Kind::Address => Value::Address(raw),
-            Kind::Fd => Value::Fd { fd: raw as i32, path: self.view.fd(raw as i32), dir: false },
-            Kind::DirFd => {
+            ArgKind::Int | ArgKind::Pid => Value::Int((raw as i32).into()),
+            ArgKind::Uint => Value::Uint((raw as u32).into()),
+            ArgKind::Long | ArgKind::Offset => Value::Int(raw as i64),
+            ArgKind::Ulong | ArgKind::Size => Value::Uint(raw),
+            ArgKind::Hex => Value::Hex(raw),
+            ArgKind::Mode => Value::Mode(raw as u32),
+            ArgKind::Address => Value::Address(raw),
+            ArgKind::Fd => Value::Fd { fd: raw as i32, path: self.view.fd(raw as i32), dir: false },
+            ArgKind::DirFd => {
                 let fd = raw as i32;
                 let here = fd == AT_FDCWD;
                 let path = if here { self.view.cwd() } else { self.view.fd(fd) };
                 Value::Fd { fd, path, dir: true }
             }
             // -1 means "leave unchanged"; it is not a valid id.
-            Kind::Uid | Kind::Gid if raw as u32 == u32::MAX => Value::Int(-1),
-            Kind::Uid | Kind::Gid => Value::Uint((raw as u32).into()),
-            Kind::Dev => Value::Dev(raw),
-            Kind::Signal => Value::Signal(raw as i32),
-            Kind::Flags(set) => Value::Flags { value: raw, set },
-            Kind::Enum(set) => Value::Enum { value: raw, set },
-            Kind::Path => self.string(number, true),
-            Kind::Str => self.string(number, false),
-            Kind::StrArray => self.strings(number),
-            Kind::Buf(..) if raw == 0 => Value::Address(0),
-            Kind::Buf(Dir::In, of, len) => self.memory(number, of, len, false),
-            Kind::Buf(Dir::Out | Dir::OutOnError, of, len) => self.memory(number, of, len, true),
-            Kind::Buf(Dir::InOut, of, len) => self.changed(number, of, len),
+            ArgKind::Uid | ArgKind::Gid if raw as u32 == u32::MAX => Value::Int(-1),
+            ArgKind::Uid | ArgKind::Gid => Value::Uint((raw as u32).into()),
+            ArgKind::Dev => Value::Dev(raw),
+            ArgKind::Signal => Value::Signal(raw as i32),
+            ArgKind::Flags(set) => Value::Flags { value: raw, set },
+            ArgKind::Enum(set) => Value::Enum { value: raw, set },
+            ArgKind::Path => self.string(number, true),
+            ArgKind::Str => self.string(number, false),
+            ArgKind::StrArray => self.strings(number),
+            ArgKind::Buf(..) if raw == 0 => Value::Address(0),
+            ArgKind::Buf(Dir::In, of, len) => self.memory(number, of, len, false),
+            ArgKind::Buf(Dir::Out | Dir::OutOnError, of, len) => self.memory(number, of, len, true),
+            ArgKind::Buf(Dir::InOut, of, len) => self.changed(number, of, len),
         }
     }
 

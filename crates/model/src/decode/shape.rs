@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use syscalls::Act;
-use syscalls::shape::{Arg, Classes, Gives, Kind, Operand, Ret};
+use syscalls::shape::{Arg, ArgKind, Classes, Gives, Operand, Ret};
 use trace::event::Call;
 
 /// The part of the table that describes one call.
@@ -27,7 +27,7 @@ pub struct Shape {
 }
 
 const fn raw(name: &'static str) -> Arg {
-    Arg { name, kind: Kind::Hex, operand: Operand::ByType }
+    Arg { name, kind: ArgKind::Hex, operand: Operand::ByType }
 }
 
 static RAW: [Arg; 6] =

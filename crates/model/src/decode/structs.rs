@@ -4,7 +4,7 @@ use syscalls::flags::DIRENT_TYPE;
 use syscalls::layout::{FieldKind, Layout};
 
 use super::value::{Bytes, Value};
-use super::{View, symbols};
+use super::{Surroundings, symbols};
 
 /// Limit for the nesting of structs; the table nests two deep.
 const DEPTH_MAX: u32 = 4;
@@ -13,7 +13,7 @@ const DEPTH_MAX: u32 = 4;
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
     /// Descriptors of the calling thread.
-    pub view: &'a View<'a>,
+    pub view: &'a Surroundings<'a>,
     /// True if the memory was read after the call.
     pub out: bool,
 }

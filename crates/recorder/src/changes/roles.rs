@@ -2,11 +2,11 @@
 
 use model::unseen;
 use syscalls::Act;
-use syscalls::shape::{Arg, Classes, FlagSet, Kind, Of, Ret, Syscall};
+use syscalls::shape::{Arg, ArgKind, Classes, FlagSet, Of, Ret, Syscall};
 
 /// What a call does to paths, directories or descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
+pub(super) enum PathEffect {
     /// Nothing relevant.
     None,
     /// Opens a path.
@@ -44,7 +44,7 @@ pub(super) struct PathArg {
 /// The path-related parts of a row. Numbers are argument indices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
-    pub role: Role,
+    pub role: PathEffect,
     pub paths: [Option<PathArg>; 2],
     pub fd: Option<u8>,
     /// Flags of open, rename or clone.
@@ -55,7 +55,7 @@ pub(super) struct Shape {
 
 impl Shape {
     const NONE: Shape =
-        Shape { role: Role::None, paths: [None; 2], fd: None, flags: None, memory: None };
+        Shape { role: PathEffect::None, paths: [None; 2], fd: None, flags: None, memory: None };
 
     /// Whether the memory behind an argument is needed.
     #[inline]
@@ -83,26 +83,26 @@ impl Roles {
     }
 }
 
-fn role(row: &Syscall) -> Role {
-    let takes_path = || row.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
+fn role(row: &Syscall) -> PathEffect {
+    let takes_path = || row.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path));
     match row.act {
-        Act::Rename => Role::Rename,
-        Act::HardLink => Role::Link,
-        Act::Remove | Act::RemoveDirectory => Role::Remove,
-        Act::Close => Role::Close,
-        Act::CloseRange => Role::CloseRange,
-        Act::Directory if takes_path() => Role::Chdir,
-        Act::Directory => Role::Fchdir,
-        Act::Root | Act::PivotRoot => Role::Root,
-        Act::Unshare => Role::Unshare,
-        Act::EnterNamespace => Role::EnterNamespace,
-        Act::Spawn => Role::Spawn,
-        Act::Bind => Role::Bind,
-        _ if row.acts().any(|act| act == Act::Duplicate) => Role::Duplicate,
-        _ if row.acts().any(unseen::is_followed) => Role::Unseen,
-        _ if row.ret == Ret::Fd && takes_path() => Role::Open,
-        _ if row.classes.intersects(Classes::CHANGE) => Role::Change,
-        _ => Role::None,
+        Act::Rename => PathEffect::Rename,
+        Act::HardLink => PathEffect::Link,
+        Act::Remove | Act::RemoveDirectory => PathEffect::Remove,
+        Act::Close => PathEffect::Close,
+        Act::CloseRange => PathEffect::CloseRange,
+        Act::Directory if takes_path() => PathEffect::Chdir,
+        Act::Directory => PathEffect::Fchdir,
+        Act::Root | Act::PivotRoot => PathEffect::Root,
+        Act::Unshare => PathEffect::Unshare,
+        Act::EnterNamespace => PathEffect::EnterNamespace,
+        Act::Spawn => PathEffect::Spawn,
+        Act::Bind => PathEffect::Bind,
+        _ if row.acts().any(|act| act == Act::Duplicate) => PathEffect::Duplicate,
+        _ if row.acts().any(unseen::is_followed) => PathEffect::Unseen,
+        _ if row.ret == Ret::Fd && takes_path() => PathEffect::Open,
+        _ if row.classes.intersects(Classes::CHANGE) => PathEffect::Change,
+        _ => PathEffect::None,
     }
 }
 
@@ -110,36 +110,40 @@ fn role(row: &Syscall) -> Role {
 fn tells_unseen(row: &'static Syscall) -> Option<u8> {
     let variants = row.variants.iter().filter(|variant| variant.act.is_some());
     let all = variants.map(|variant| variant.args).chain([row.args]);
-    let is_told = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Struct(_) | Of::I64, _));
+    let is_told = |arg: &Arg| matches!(arg.kind, ArgKind::Buf(_, Of::Struct(_) | Of::I64, _));
     all.filter_map(|args| args.iter().position(is_told)).map(|number| number as u8).next()
 }
 
 fn shape(row: &'static Syscall) -> Shape {
     let role = role(row);
-    if role == Role::None {
+    if role == PathEffect::None {
         return Shape::NONE;
     }
     let mut shape = Shape { role, ..Shape::NONE };
-    if role == Role::Unseen {
+    if role == PathEffect::Unseen {
         shape.memory = tells_unseen(row);
         return shape;
     }
     let mut dir = None;
     for (arg, number) in row.args.iter().zip(0..) {
         match arg.kind {
-            Kind::DirFd => dir = Some(number),
-            Kind::Path => {
+            ArgKind::DirFd => dir = Some(number),
+            ArgKind::Path => {
                 let free = shape.paths.iter_mut().find(|path| path.is_none());
                 if let Some(free) = free {
                     *free = Some(PathArg { dir, path: number });
                 }
             }
-            Kind::Fd if shape.fd.is_none() => shape.fd = Some(number),
-            Kind::Flags(set) if means(role, set) => shape.flags = Some(number),
-            Kind::Buf(_, Of::Struct(_), _) if matches!(role, Role::Open | Role::Spawn) => {
+            ArgKind::Fd if shape.fd.is_none() => shape.fd = Some(number),
+            ArgKind::Flags(set) if means(role, set) => shape.flags = Some(number),
+            ArgKind::Buf(_, Of::Struct(_), _)
+                if matches!(role, PathEffect::Open | PathEffect::Spawn) =>
+            {
                 shape.memory = Some(number);
             }
-            Kind::Buf(_, Of::Sockaddr, _) if role == Role::Bind => shape.memory = Some(number),
+            ArgKind::Buf(_, Of::Sockaddr, _) if role == PathEffect::Bind => {
+                shape.memory = Some(number)
+            }
             _ => {}
         }
     }
@@ -147,11 +151,11 @@ fn shape(row: &'static Syscall) -> Shape {
 }
 
 /// Whether these flags are the relevant ones for a role.
-fn means(role: Role, set: &'static FlagSet) -> bool {
+fn means(role: PathEffect, set: &'static FlagSet) -> bool {
     let wanted = match role {
-        Role::Open => &syscalls::flags::OPEN,
-        Role::Rename => &syscalls::flags::RENAME,
-        Role::Spawn => &syscalls::flags::CLONE,
+        PathEffect::Open => &syscalls::flags::OPEN,
+        PathEffect::Rename => &syscalls::flags::RENAME,
+        PathEffect::Spawn => &syscalls::flags::CLONE,
         _ => return false,
     };
     std::ptr::eq(set, wanted)
@@ -176,13 +180,13 @@ mod tests {
     fn rows_tell_where_the_paths_are() {
         let at = |dir, path| Some(PathArg { dir: Some(dir), path });
         assert_eq!(of("renameat2").paths, [at(0, 1), at(2, 3)]);
-        assert_eq!((of("renameat2").role, of("renameat2").flags), (Role::Rename, Some(4)));
-        assert_eq!((of("openat").role, of("openat").flags), (Role::Open, Some(2)));
-        assert_eq!((of("openat2").role, of("openat2").memory), (Role::Open, Some(2)));
+        assert_eq!((of("renameat2").role, of("renameat2").flags), (PathEffect::Rename, Some(4)));
+        assert_eq!((of("openat").role, of("openat").flags), (PathEffect::Open, Some(2)));
+        assert_eq!((of("openat2").role, of("openat2").memory), (PathEffect::Open, Some(2)));
         assert_eq!(of("symlinkat").paths, [at(1, 2), None]);
-        assert_eq!((of("fchmod").role, of("fchmod").fd), (Role::Change, Some(0)));
-        assert_eq!((of("clone3").role, of("clone3").memory), (Role::Spawn, Some(0)));
-        assert_eq!((of("bind").role, of("bind").memory), (Role::Bind, Some(1)));
+        assert_eq!((of("fchmod").role, of("fchmod").fd), (PathEffect::Change, Some(0)));
+        assert_eq!((of("clone3").role, of("clone3").memory), (PathEffect::Spawn, Some(0)));
+        assert_eq!((of("bind").role, of("bind").memory), (PathEffect::Bind, Some(1)));
         for (name, memory) in [
             ("mmap", None),
             ("munmap", None),
@@ -192,7 +196,7 @@ mod tests {
             ("io_uring_setup", Some(1)),
             ("io_submit", None),
         ] {
-            assert_eq!((of(name).role, of(name).memory), (Role::Unseen, memory), "{name}");
+            assert_eq!((of(name).role, of(name).memory), (PathEffect::Unseen, memory), "{name}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::decode::message;
 use model::realm;
 use syscalls::record::part;
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 use trace::event::OpenFd;
 
 use crate::batch::{Batch, Beginning, Call};
@@ -139,7 +139,7 @@ fn reopen(open: &OpenFd) -> bool {
 pub fn given_descriptors(batch: &Batch, call: &Call, regions: &[Region]) -> Vec<(i32, i32)> {
     let mut pairs = Vec::new();
     for (number, arg) in call.args.iter().enumerate() {
-        let Kind::Buf(_, of, _) = arg.kind else { continue };
+        let ArgKind::Buf(_, of, _) = arg.kind else { continue };
         let which = match of {
             Of::Fds => part::WHOLE,
             Of::Msghdr | Of::Mmsghdr => part::CONTROL,

@@ -1,7 +1,7 @@
 //! Holes in files: file systems track them with different granularity, and files of an image have
 //! zeros where the recorded bytes are unknown.
 
-use syscalls::Kind;
+use syscalls::ArgKind;
 
 use crate::batch::Call;
 use crate::descriptors::seek;
@@ -13,7 +13,7 @@ pub fn are_asked_for(call: &Call) -> bool {
     call.ret_kind == syscalls::Ret::Offset
         && call.ret >= 0
         && call.args.iter().zip(call.values).any(|(arg, value)| {
-            matches!(arg.kind, Kind::Enum(set) if std::ptr::eq(set, &raw const syscalls::flags::SEEK))
+            matches!(arg.kind, ArgKind::Enum(set) if std::ptr::eq(set, &raw const syscalls::flags::SEEK))
                 && PLACES.contains(&value)
         })
 }

@@ -1,6 +1,6 @@
 //! Properties of the files that a call names: whether they are executable, or directories.
 
-use syscalls::Kind;
+use syscalls::ArgKind;
 use syscalls::abi::files::X_OK;
 
 use super::Maker;
@@ -16,10 +16,10 @@ impl Maker {
         for (at, arg) in call.args.iter().enumerate() {
             let value = self.values.get(at);
             match arg.kind {
-                Kind::DirFd => dir = value.number() as i32,
+                ArgKind::DirFd => dir = value.number() as i32,
                 // SAFETY: the path was built by `prepare`; its memory has not been reused since.
-                Kind::Path => path = unsafe { value.text() },
-                Kind::Flags(set) if std::ptr::eq(set, &raw const syscalls::flags::ACCESS) => {
+                ArgKind::Path => path = unsafe { value.text() },
+                ArgKind::Flags(set) if std::ptr::eq(set, &raw const syscalls::flags::ACCESS) => {
                     let mode = value.number();
                     let Some(path) = path.filter(|_| mode as u64 & X_OK != 0) else { return false };
                     let rest = (mode as u64 & !X_OK) as i32;
@@ -40,7 +40,7 @@ impl Maker {
     /// Changes a call that sets a mode so that it reaches only a directory, whatever others put in
     /// its place: only directories contain `.`.
     pub(super) fn reach_directories_only(&mut self, call: &Call) {
-        let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, Kind::Path)) else {
+        let Some(at) = call.args.iter().position(|arg| matches!(arg.kind, ArgKind::Path)) else {
             self.nr = libc::SYS_fchmodat as u16;
             let here = Value::Memory(self.contents.text(std::iter::once(&b"."[..]), 1));
             let mode = self.values.get(1);

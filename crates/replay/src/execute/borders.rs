@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use syscalls::record::part;
-use syscalls::shape::{Dir, Holder, Kind, Len, Of};
+use syscalls::shape::{ArgKind, Dir, Holder, Len, Of};
 use syscalls::{Arg, Replay, Ret, Syscall};
 
 use super::{Maker, find};
@@ -126,8 +126,8 @@ fn some_call(
     let parts = [part::WHOLE, part::CONTENT, part::NAME, part::VECTOR, part::CONTROL];
     for (number, arg) in args.iter().enumerate() {
         let pieces = match arg.kind {
-            Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _) => 12,
-            Kind::Buf(..) | Kind::Path | Kind::Str => 2,
+            ArgKind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Holder(_), _) => 12,
+            ArgKind::Buf(..) | ArgKind::Path | ArgKind::Str => 2,
             _ => 0,
         };
         for count in 0..pieces {
@@ -242,8 +242,8 @@ impl Reach<'_> {
 
     fn argument(&self, what: &str, number: usize, arg: &Arg) {
         let at = self.registers[number];
-        let Kind::Buf(dir, of, len) = arg.kind else {
-            if matches!(arg.kind, Kind::Path | Kind::Str) && !leads_nowhere(at) {
+        let ArgKind::Buf(dir, of, len) = arg.kind else {
+            if matches!(arg.kind, ArgKind::Path | ArgKind::Str) && !leads_nowhere(at) {
                 // Up to the NUL that must be there.
                 let end = (0..1 << 20).find(|len| {
                     self.check(what, at, len + 1);

@@ -1,7 +1,7 @@
 //! Final check before a call is made: by what its row says of each pointer, the kernel must not go
 //! beyond our memory. This holds however arguments were built.
 
-use syscalls::shape::{Extent, Kind};
+use syscalls::shape::{ArgKind, Extent};
 
 use super::Maker;
 use super::value::{Value, lower};
@@ -18,7 +18,7 @@ impl Maker {
     /// Lowers every count and length of a call to the memory that is there.
     pub(super) fn confine(&mut self, call: &Call) {
         for (number, arg) in call.args.iter().enumerate() {
-            let Kind::Buf(_, _, len) = arg.kind else { continue };
+            let ArgKind::Buf(_, _, len) = arg.kind else { continue };
             let Some(span) = self.values.memory(number) else { continue };
             if !self.confine_one(span, len.extent(number as u8)) {
                 self.values.set(number, Value::Nowhere);

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::os::fd::RawFd;
 
-use syscalls::Kind;
+use syscalls::ArgKind;
 
 use super::Maker;
 use crate::batch::{Batch, Call};
@@ -50,8 +50,8 @@ impl Maker {
         for (at, arg) in call.args.iter().enumerate() {
             let value = self.values.get(at);
             match arg.kind {
-                Kind::DirFd => dir = value.number() as RawFd,
-                Kind::Path => {
+                ArgKind::DirFd => dir = value.number() as RawFd,
+                ArgKind::Path => {
                     // SAFETY: the path was built by `prepare`; its memory has not been reused
                     // since.
                     let path = unsafe { value.text() };

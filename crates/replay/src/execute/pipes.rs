@@ -1,7 +1,7 @@
 //! Writes to pipes: what fitted in the recording must fit here, however it is written.
 
 use syscalls::abi::errno::{self, EAGAIN};
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 use syscalls::{Act, Syscall};
 
 use super::value::Value;
@@ -72,7 +72,7 @@ impl Maker {
             self.copy_bytes(call);
         } else if call.stream {
             let args = call.args.iter().enumerate();
-            let fds = args.filter(|(_, arg)| matches!(arg.kind, Kind::Fd));
+            let fds = args.filter(|(_, arg)| matches!(arg.kind, ArgKind::Fd));
             let fds: Vec<i32> = fds.map(|(at, _)| self.number(at) as i32).collect();
             // splice and the like block as soon as the data does not fit.
             if let [_, _, ..] = fds[..] {

@@ -1,7 +1,7 @@
 //! Limits that were raised further than a task may raise them.
 
 use syscalls::record::part;
-use syscalls::shape::{Arg, Dir, Kind, of_set};
+use syscalls::shape::{Arg, ArgKind, Dir, of_set};
 use syscalls::{flags, layout};
 
 use super::{Maker, find};
@@ -12,7 +12,7 @@ impl Maker {
     /// Raises a limit as far as allowed. Returns whether the call is one that sets a limit.
     pub(super) fn raise_less(&self, batch: &Batch, call: &Call) -> bool {
         let is_new = |arg: &Arg| {
-            arg.points_to(&layout::RLIMIT) && matches!(arg.kind, Kind::Buf(Dir::In, ..))
+            arg.points_to(&layout::RLIMIT) && matches!(arg.kind, ArgKind::Buf(Dir::In, ..))
         };
         let Some(new) = call.args.iter().position(is_new) else { return false };
         let Some(resource) = of_set(call.args, &flags::RLIMIT) else { return false };

@@ -13,7 +13,7 @@ use super::built::Built;
 use super::error::ImageError;
 use super::left_out;
 use super::staging::{Staged, Staging};
-use super::tree::{Kind, Name, NodeId, Spot, TooMany, Tree, relative};
+use super::tree::{Name, NodeId, NodeKind, Spot, TooMany, Tree, relative};
 use crate::options::Fill;
 
 /// Directory for names that the recording lacks: further links of files, and targets of links that
@@ -95,7 +95,7 @@ fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> 
         let node = tree.node(id);
         // Files that are not counted got their only name here.
         let has = names.get(&id).copied().unwrap_or(1);
-        if node.kind == Kind::Link && node.target.is_none() {
+        if node.kind == NodeKind::Link && node.target.is_none() {
             let through = node.through.map(|through| tree.find(through));
             let known = through.and_then(|through| tree.path_at_first(through));
             number += 1;
@@ -111,7 +111,7 @@ fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> 
                 hidden_name(tree, &name, through)?;
                 left.push(through);
             }
-        } else if node.kind == Kind::File {
+        } else if node.kind == NodeKind::File {
             let links = node.about.links.unwrap_or(1) as usize;
             for _ in 0..links.saturating_sub(has).min(LINKS_MAX) {
                 number += 1;
@@ -129,7 +129,7 @@ fn hidden_name(tree: &mut Tree, name: &str, id: NodeId) -> Result<(), TooMany> {
             Some(&known) => tree.find(known),
             None => {
                 let spot = Spot::named(directory, part);
-                tree.there(&spot, Kind::Directory, true)?
+                tree.there(&spot, NodeKind::Directory, true)?
             }
         };
     }
@@ -182,10 +182,10 @@ impl Assembly<'_> {
             return Ok(None);
         }
         let node = self.tree.node(id);
-        let kind = if node.kind == Kind::Unknown { node.guess } else { node.kind };
+        let kind = if node.kind == NodeKind::Unknown { node.guess } else { node.kind };
         let above = frame.directory.as_fd();
         let made = match kind {
-            Kind::Directory => {
+            NodeKind::Directory => {
                 // A directory has one name, whatever the trace says.
                 if !self.made.insert(id) {
                     self.built.leave_out(left_out::SECOND);
@@ -199,9 +199,11 @@ impl Assembly<'_> {
                     Err(error) => self.refused(path, error).map(|()| None),
                 };
             }
-            Kind::Link => self.link(above, name, id),
-            Kind::Fifo | Kind::Socket | Kind::Device => self.special(above, name, id, kind),
-            Kind::File | Kind::Unknown => self.file(above, name, id, path),
+            NodeKind::Link => self.link(above, name, id),
+            NodeKind::Fifo | NodeKind::Socket | NodeKind::Device => {
+                self.special(above, name, id, kind)
+            }
+            NodeKind::File | NodeKind::Unknown => self.file(above, name, id, path),
         };
         made.or_else(|error| self.refused(path, error)).map(|()| None)
     }
@@ -238,7 +240,7 @@ impl Assembly<'_> {
         remove(above, name)?;
         rustix::fs::symlinkat(&target[..], above, name)?;
         self.built.links += 1;
-        attributes::apply(Target::Name(above, name), node, Kind::Link, &mut self.built)
+        attributes::apply(Target::Name(above, name), node, NodeKind::Link, &mut self.built)
     }
 
     fn special(
@@ -246,11 +248,11 @@ impl Assembly<'_> {
         above: BorrowedFd<'_>,
         name: &[u8],
         id: NodeId,
-        kind: Kind,
+        kind: NodeKind,
     ) -> io::Result<()> {
         let of = match kind {
-            Kind::Fifo => FileType::Fifo,
-            Kind::Socket => FileType::Socket,
+            NodeKind::Fifo => FileType::Fifo,
+            NodeKind::Socket => FileType::Socket,
             _ => {
                 // An empty file, for calls on its name.
                 self.built.leave_out(left_out::DEVICE);
@@ -298,7 +300,7 @@ impl Assembly<'_> {
             self.staging.fill(file, &unseen, self.fill)?;
         }
         let fd = self.staging.file(file)?;
-        attributes::apply(Target::Open(fd), self.tree.node(id), Kind::File, &mut self.built)?;
+        attributes::apply(Target::Open(fd), self.tree.node(id), NodeKind::File, &mut self.built)?;
         let placed = if has_more_names {
             self.keep(id, file);
             remove(above, name)?;
@@ -364,7 +366,7 @@ impl Assembly<'_> {
                 }
             }
         }
-        attributes::apply(Target::Open(to.as_fd()), node, Kind::File, &mut self.built)
+        attributes::apply(Target::Open(to.as_fd()), node, NodeKind::File, &mut self.built)
     }
 
     /// Finishes a directory whose content is complete.
@@ -377,7 +379,7 @@ impl Assembly<'_> {
         }
         let target = Target::Open(frame.directory.as_fd());
         let node = self.tree.node(frame.node);
-        attributes::apply(target, node, Kind::Directory, &mut self.built).map_err(failed)
+        attributes::apply(target, node, NodeKind::Directory, &mut self.built).map_err(failed)
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::built::Built;
-use super::tree::{Kind, Node};
+use super::tree::{Node, NodeKind};
 
 /// Bits that give a program the rights of its owner or group.
 const SET_IDS: u32 = 0o6000;
@@ -31,7 +31,7 @@ pub enum Target<'a> {
 }
 
 /// Sets the attributes that a file had, as far as they are known and allowed.
-pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> io::Result<()> {
+pub fn apply(target: Target<'_>, node: &Node, kind: NodeKind, built: &mut Built) -> io::Result<()> {
     if let Target::Open(fd) = target {
         xattrs(fd, node, built)?;
     }
@@ -49,9 +49,9 @@ pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> 
             given => given?,
         }
     }
-    if kind != Kind::Link {
+    if kind != NodeKind::Link {
         let mut mode = permissions(node, kind);
-        let withheld = if kind == Kind::Directory { SET_USER_ID } else { SET_IDS };
+        let withheld = if kind == NodeKind::Directory { SET_USER_ID } else { SET_IDS };
         if mode & withheld != 0 {
             mode &= !withheld;
             built.leave_out(SET_ID_BITS);
@@ -80,13 +80,13 @@ pub fn apply(target: Target<'_>, node: &Node, kind: Kind, built: &mut Built) -> 
 }
 
 /// Returns the recorded permissions, or some that allow what users did with the file.
-fn permissions(node: &Node, kind: Kind) -> u32 {
+fn permissions(node: &Node, kind: NodeKind) -> u32 {
     let about = &node.about;
     match (about.mode, kind) {
         (Some(mode), _) => mode,
-        (None, Kind::Directory) if about.writers && about.taken_from => 0o777,
-        (None, Kind::Directory) if about.writers => 0o777 | STICKY,
-        (None, Kind::Directory) => 0o755,
+        (None, NodeKind::Directory) if about.writers && about.taken_from => 0o777,
+        (None, NodeKind::Directory) if about.writers => 0o777 | STICKY,
+        (None, NodeKind::Directory) => 0o755,
         (None, _) if about.writers => 0o666,
         (None, _) => 0o644,
     }

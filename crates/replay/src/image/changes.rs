@@ -6,12 +6,12 @@ use syscalls::abi::files::{
     AF_UNIX, AT_REMOVEDIR, O_CREAT, O_EXCL, O_NOFOLLOW, O_TMPFILE_ALONE, RENAME_EXCHANGE,
 };
 use syscalls::record::{Identity, part};
-use syscalls::shape::Kind as ArgKind;
+use syscalls::shape::ArgKind;
 use syscalls::{Act, flags};
 
 use super::ImageError;
 use super::fold::{Asked, Fold, PathArg};
-use super::tree::{Kind, NodeId, Spot};
+use super::tree::{NodeId, NodeKind, Spot};
 
 impl Fold<'_> {
     /// Handles the start of a call.
@@ -42,14 +42,14 @@ impl Fold<'_> {
         }
         let Some(first) = paths.first() else { return Ok(()) };
         match asked.act {
-            Act::MakeDirectory => self.make(asked, first, Kind::Directory).map(drop),
+            Act::MakeDirectory => self.make(asked, first, NodeKind::Directory).map(drop),
             Act::MakeNode => {
                 let is_mode = |arg: &&syscalls::Arg| matches!(arg.kind, ArgKind::Mode);
                 let at = asked.args.iter().position(|arg| is_mode(&arg)).unwrap_or(0);
-                self.make(asked, first, Kind::of_mode(asked.call.args[at] as u32)).map(drop)
+                self.make(asked, first, NodeKind::of_mode(asked.call.args[at] as u32)).map(drop)
             }
             Act::MakeLink => {
-                let link = self.make(asked, first, Kind::Link)?;
+                let link = self.make(asked, first, NodeKind::Link)?;
                 let target = self.text(&asked.call, 0, false).filter(|target| !target.is_empty());
                 if let (Some(link), Some(target)) = (link, target) {
                     self.tree.node_mut(link).target = Some(target);
@@ -73,7 +73,7 @@ impl Fold<'_> {
         &mut self,
         asked: &Asked,
         path: &PathArg,
-        kind: Kind,
+        kind: NodeKind,
     ) -> Result<Option<NodeId>, ImageError> {
         match self.spot(asked, path, false, true)? {
             Some(spot) => self.make_at(asked, spot, kind),
@@ -85,7 +85,7 @@ impl Fold<'_> {
         &mut self,
         asked: &Asked,
         spot: Spot,
-        kind: Kind,
+        kind: NodeKind,
     ) -> Result<Option<NodeId>, ImageError> {
         let Some(directory) = spot.directory else { return Ok(None) };
         let node = self.tree.add(kind, false)?;
@@ -102,7 +102,7 @@ impl Fold<'_> {
         else {
             return Ok(());
         };
-        let node = self.tree.there(&from, Kind::Unknown, !follow)?;
+        let node = self.tree.there(&from, NodeKind::Unknown, !follow)?;
         let Some(directory) = to.directory else { return Ok(()) };
         self.tree.name(directory, to.name, node);
         self.tree.node_mut(node).changed.links += 1;
@@ -116,7 +116,7 @@ impl Fold<'_> {
         else {
             return Ok(());
         };
-        let node = self.tree.there(&from, Kind::Unknown, true)?;
+        let node = self.tree.there(&from, NodeKind::Unknown, true)?;
         let (Some(above_from), Some(above_to)) = (from.directory, to.directory) else {
             return Ok(());
         };
@@ -125,7 +125,7 @@ impl Fold<'_> {
             return Ok(());
         }
         if asked.flags(&flags::RENAME) & RENAME_EXCHANGE != 0 {
-            let other = self.tree.there(&to, Kind::Unknown, true)?;
+            let other = self.tree.there(&to, NodeKind::Unknown, true)?;
             if !self.tree.is_within(above_from, other) {
                 self.tree.name(above_from, from.name, other);
                 self.tree.name(above_to, to.name, node);
@@ -149,7 +149,7 @@ impl Fold<'_> {
         let Some(spot) = self.spot(asked, path, false, true)? else { return Ok(()) };
         let is_directory =
             asked.act == Act::RemoveDirectory || asked.flags(&flags::AT_UNLINK) & AT_REMOVEDIR != 0;
-        let kind = if is_directory { Kind::Directory } else { Kind::Unknown };
+        let kind = if is_directory { NodeKind::Directory } else { NodeKind::Unknown };
         let node = self.tree.there(&spot, kind, true)?;
         let Some(directory) = spot.directory else { return Ok(()) };
         self.taken_by(directory, node, asked.who);
@@ -171,7 +171,7 @@ impl Fold<'_> {
             return Ok(());
         }
         let path = self.seen_by(asked, text.to_vec());
-        self.make(asked, &path, Kind::Socket).map(drop)
+        self.make(asked, &path, NodeKind::Socket).map(drop)
     }
 
     /// Handles an open that may create the file.
@@ -179,9 +179,9 @@ impl Fold<'_> {
         let flags = self.open_flags(asked);
         let Some(path) = asked.paths.first() else { return Ok(()) };
         if flags & O_TMPFILE_ALONE != 0 {
-            asked.opened = Some(self.tree.add(Kind::File, false)?);
+            asked.opened = Some(self.tree.add(NodeKind::File, false)?);
             if let Some(spot) = self.spot(asked, path, true, true)? {
-                let directory = self.tree.there(&spot, Kind::Directory, false)?;
+                let directory = self.tree.there(&spot, NodeKind::Directory, false)?;
                 self.written_by(directory, asked.who);
             }
         } else if flags & O_CREAT != 0 {
@@ -194,7 +194,7 @@ impl Fold<'_> {
                 None => {
                     let known = spot.directory.and_then(|d| self.tree.entry(d, &spot.name));
                     let unsure = known.is_none() && flags & O_EXCL == 0;
-                    let made = self.make_at(asked, spot, Kind::File)?;
+                    let made = self.make_at(asked, spot, NodeKind::File)?;
                     if let Some(made) = made {
                         self.tree.node_mut(made).may_have_been = unsure;
                     }
@@ -218,7 +218,7 @@ impl Fold<'_> {
         on_link: bool,
         identity: &Identity,
     ) -> Result<NodeId, ImageError> {
-        let node = self.tree.there(spot, Kind::Unknown, on_link)?;
+        let node = self.tree.there(spot, NodeKind::Unknown, on_link)?;
         self.learn(asked, node, on_link, identity)
     }
 

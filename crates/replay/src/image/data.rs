@@ -6,7 +6,7 @@ use model::contents::{self, has, is_cut, piece};
 use model::{Contents, OpenId};
 use rustix::io::Errno;
 use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
-use syscalls::shape::{Classes, Dir, Kind as ArgKind, Of, operand};
+use syscalls::shape::{ArgKind, Classes, Dir, Of, operand};
 use syscalls::{Act, Operand};
 use trace::event::Data;
 

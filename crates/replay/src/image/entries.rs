@@ -1,9 +1,9 @@
 //! Directory entries as getdents returns them.
 
-use super::tree::Kind;
+use super::tree::NodeKind;
 
 /// Parses names and types, without `.` and `..`.
-pub fn parse(bytes: &[u8], is_64: bool) -> Vec<(&[u8], Kind)> {
+pub fn parse(bytes: &[u8], is_64: bool) -> Vec<(&[u8], NodeKind)> {
     let mut found = Vec::new();
     let mut left = bytes;
     // d_ino and d_off precede the length.
@@ -23,10 +23,10 @@ pub fn parse(bytes: &[u8], is_64: bool) -> Vec<(&[u8], Kind)> {
 }
 
 /// Converts a `d_type`, whose values are the type bits of a mode.
-fn of_type(kind: u8) -> Kind {
+fn of_type(kind: u8) -> NodeKind {
     match kind {
-        0 => Kind::Unknown,
-        kind => Kind::of_mode(u32::from(kind) << 12),
+        0 => NodeKind::Unknown,
+        kind => NodeKind::of_mode(u32::from(kind) << 12),
     }
 }
 
@@ -48,8 +48,8 @@ mod tests {
     fn names_and_types_are_found() {
         let list = [entry64(".", 4), entry64("file", 8), entry64("link-with-a-long-name", 10)];
         let bytes = list.concat();
-        let expected: [(&[u8], Kind); 2] =
-            [(b"file", Kind::File), (b"link-with-a-long-name", Kind::Link)];
+        let expected: [(&[u8], NodeKind); 2] =
+            [(b"file", NodeKind::File), (b"link-with-a-long-name", NodeKind::Link)];
         assert_eq!(parse(&bytes, true), expected);
         assert_eq!(parse(&bytes[..bytes.len() - 1], true), expected[..1]);
     }

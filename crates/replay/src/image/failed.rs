@@ -6,7 +6,7 @@ use syscalls::{Act, flags};
 
 use super::ImageError;
 use super::fold::{Asked, Fold, PathArg};
-use super::tree::{Kind, NodeId};
+use super::tree::{NodeId, NodeKind};
 
 impl Fold<'_> {
     /// Handles a failed call.
@@ -19,16 +19,16 @@ impl Fold<'_> {
             errno::ENOENT => self.is_absent(asked, first, last, flags),
             errno::ENOTDIR => self.is_no_directory(asked, first, flags),
             errno::EEXIST => {
-                let node = self.is_there(asked, last, Kind::Unknown, true)?;
+                let node = self.is_there(asked, last, NodeKind::Unknown, true)?;
                 // `mkdir -p` and the like fail this way for existing directories.
                 if let Some(node) = node.filter(|_| asked.act == Act::MakeDirectory) {
-                    self.tree.node_mut(node).guess = Kind::Directory;
+                    self.tree.node_mut(node).guess = NodeKind::Directory;
                 }
                 Ok(())
             }
-            errno::EISDIR => self.is_there(asked, last, Kind::Directory, false).map(drop),
+            errno::EISDIR => self.is_there(asked, last, NodeKind::Directory, false).map(drop),
             errno::ENOTEMPTY => {
-                let node = self.is_there(asked, last, Kind::Directory, true)?;
+                let node = self.is_there(asked, last, NodeKind::Directory, true)?;
                 let node = node.filter(|node| self.tree.node(*node).initial);
                 if let Some(directory) = node.and_then(|node| self.tree.directory_mut(node)) {
                     let known = directory.entries.values();
@@ -39,13 +39,13 @@ impl Fold<'_> {
             }
             errno::ELOOP => self.is_a_loop(asked, first, flags),
             errno::EACCES => self.is_forbidden(asked, first, flags),
-            errno::ETXTBSY => self.is_there(asked, first, Kind::File, false).map(drop),
+            errno::ETXTBSY => self.is_there(asked, first, NodeKind::File, false).map(drop),
             errno::ENXIO if asked.act == Act::Open => {
-                self.is_there(asked, first, Kind::Fifo, false).map(drop)
+                self.is_there(asked, first, NodeKind::Fifo, false).map(drop)
             }
             errno::EINVAL if asked.act == Act::ReadLink => {
                 let on_link = asked.means_link(first);
-                if let Some(node) = self.is_there(asked, first, Kind::Unknown, on_link)?
+                if let Some(node) = self.is_there(asked, first, NodeKind::Unknown, on_link)?
                     && on_link
                 {
                     self.tree.is_no_link(node);
@@ -54,7 +54,7 @@ impl Fold<'_> {
             }
             errno::EPERM | errno::EBUSY | errno::EROFS | errno::ERANGE | errno::ENODATA => {
                 let on_link = asked.means_link(first);
-                self.is_there(asked, first, Kind::Unknown, on_link).map(drop)
+                self.is_there(asked, first, NodeKind::Unknown, on_link).map(drop)
             }
             _ => Ok(()),
         }
@@ -64,7 +64,7 @@ impl Fold<'_> {
         &mut self,
         asked: &Asked,
         path: &PathArg,
-        kind: Kind,
+        kind: NodeKind,
         on_link: bool,
     ) -> Result<Option<NodeId>, ImageError> {
         let Some(spot) = self.spot(asked, path, !on_link, true)? else { return Ok(None) };
@@ -117,7 +117,7 @@ impl Fold<'_> {
                 || path.text.ends_with(b"/");
         if wants_directory && let Some(spot) = self.spot(asked, path, true, false)? {
             if spot.directory.is_some() {
-                self.tree.there(&spot, Kind::File, false)?;
+                self.tree.there(&spot, NodeKind::File, false)?;
             }
             return Ok(());
         }
@@ -129,14 +129,16 @@ impl Fold<'_> {
         if let Some(spot) = self.spot(asked, &above, true, false)?
             && spot.node.is_none()
         {
-            self.tree.there(&spot, Kind::File, false)?;
+            self.tree.there(&spot, NodeKind::File, false)?;
         }
         Ok(())
     }
 
     /// A link that must not be followed, or that leads to itself.
     fn is_a_loop(&mut self, asked: &Asked, path: &PathArg, flags: u64) -> Result<(), ImageError> {
-        let Some(node) = self.is_there(asked, path, Kind::Unknown, true)? else { return Ok(()) };
+        let Some(node) = self.is_there(asked, path, NodeKind::Unknown, true)? else {
+            return Ok(());
+        };
         if !self.tree.node(node).initial {
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl Fold<'_> {
         let name = self.tree.node(link).was.first().map(|(_, name)| name.to_vec());
         if flags & O_NOFOLLOW == 0 {
             let node = self.tree.node_mut(link);
-            if node.kind == Kind::Link && node.target.is_none() {
+            if node.kind == NodeKind::Link && node.target.is_none() {
                 node.target = name;
             }
         }
@@ -177,10 +179,12 @@ impl Fold<'_> {
             | Act::Unmount => return self.directory_at_most(asked, path, 0o700),
             _ => return Ok(()),
         };
-        let kind = if asked.act == Act::Directory { Kind::Directory } else { Kind::Unknown };
+        let kind =
+            if asked.act == Act::Directory { NodeKind::Directory } else { NodeKind::Unknown };
         let Some(node) = self.is_there(asked, path, kind, false)? else { return Ok(()) };
         // A directory can never be executed, whatever its mode.
-        let is_refused = asked.act == Act::Execute && self.tree.node(node).kind == Kind::Directory;
+        let is_refused =
+            asked.act == Act::Execute && self.tree.node(node).kind == NodeKind::Directory;
         if !is_refused {
             self.at_most(node, mode);
         }

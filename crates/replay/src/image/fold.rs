@@ -13,7 +13,7 @@ use model::unseen::Unseen;
 use model::{Credentials, Description, Directory, OpenId, Step, World, path};
 use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
-use syscalls::shape::{Arg, Classes, FlagSet, Kind as ArgKind, of_set, operand};
+use syscalls::shape::{Arg, ArgKind, Classes, FlagSet, of_set, operand};
 use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
@@ -21,7 +21,7 @@ use super::error::ImageError;
 use super::opens::Opens;
 use super::staging::Staging;
 use super::stored::Stored;
-use super::tree::{Kind, NodeId, Spot, Tree};
+use super::tree::{NodeId, NodeKind, Spot, Tree};
 use super::untold::Untold;
 use super::walk::{self, Walk};
 
@@ -380,7 +380,7 @@ impl<'a> Fold<'a> {
         if !real || directory.path.is_empty() || path::is_cut(&directory.path) {
             return None;
         }
-        let node = self.canonical(root, &directory.path, Kind::Directory).ok()??;
+        let node = self.canonical(root, &directory.path, NodeKind::Directory).ok()??;
         directory.mark.set(node.mark());
         Some(node)
     }
@@ -396,7 +396,7 @@ impl<'a> Fold<'a> {
         &mut self,
         root: NodeId,
         path: &[u8],
-        kind: Kind,
+        kind: NodeKind,
     ) -> Result<Option<NodeId>, ImageError> {
         let how = Walk { root, follow: false, is_there: true, canonical: true };
         let Some(spot) = self.tree.walk(root, path, how)? else { return Ok(None) };
@@ -452,13 +452,13 @@ impl<'a> Fold<'a> {
         let chrooted = ![&b""[..], b"/"].contains(&&state.root[..]);
         if chrooted
             && !self.roots.contains_key(&process)
-            && let Some(root) = self.canonical(NodeId::ROOT, &state.root, Kind::Directory)?
+            && let Some(root) = self.canonical(NodeId::ROOT, &state.root, NodeKind::Directory)?
         {
             self.roots.insert(process, root);
         }
-        for (path, kind) in [(&state.exe, Kind::File), (&state.cwd, Kind::Directory)] {
+        for (path, kind) in [(&state.exe, NodeKind::File), (&state.cwd, NodeKind::Directory)] {
             if let Some(node) = self.told(path, kind)?
-                && kind == Kind::File
+                && kind == NodeKind::File
             {
                 self.is_executable(node);
             }
@@ -467,7 +467,7 @@ impl<'a> Fold<'a> {
     }
 
     /// Returns the file at a path from /proc, if it is on a disk and not deleted.
-    fn told(&mut self, path: &[u8], kind: Kind) -> Result<Option<NodeId>, ImageError> {
+    fn told(&mut self, path: &[u8], kind: NodeKind) -> Result<Option<NodeId>, ImageError> {
         let is_path = path.first() == Some(&b'/') && crate::realm::is_real(path);
         if !is_path || path.ends_with(b" (deleted)") || path.starts_with(b"/memfd:") {
             return Ok(None);
@@ -500,7 +500,7 @@ impl<'a> Fold<'a> {
                 self.opens.share(description.id(), *known);
                 continue;
             }
-            if let Some(node) = self.told(&open.target, Kind::Unknown)? {
+            if let Some(node) = self.told(&open.target, NodeKind::Unknown)? {
                 let append = u64::from(open.flags) & O_APPEND != 0;
                 self.opens.add(description.id(), node, open.offset, append);
                 if u64::from(open.flags) & O_ACCMODE != 0 {

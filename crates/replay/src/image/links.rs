@@ -4,7 +4,7 @@
 use trace::Trace;
 use trace::manifest::FileKind;
 
-use super::tree::{Kind, Name, NodeId, TooMany, Tree};
+use super::tree::{Name, NodeId, NodeKind, TooMany, Tree};
 use super::walk::Walk;
 
 impl Tree {
@@ -26,9 +26,13 @@ impl Tree {
         let node = self.node(id);
         let made = !node.initial && node.may_have_been;
         match node.kind {
-            Kind::File | Kind::Unknown if made => self.made_through(id, home, spot.name, target),
-            Kind::Link if node.initial && node.target.is_none() => self.learn_target(id, target),
-            Kind::File if node.initial => {
+            NodeKind::File | NodeKind::Unknown if made => {
+                self.made_through(id, home, spot.name, target)
+            }
+            NodeKind::Link if node.initial && node.target.is_none() => {
+                self.learn_target(id, target)
+            }
+            NodeKind::File if node.initial => {
                 let link = self.is_a_link(id)?;
                 self.learn_target(link, target)
             }
@@ -44,7 +48,7 @@ impl Tree {
         name: Name,
         target: Vec<u8>,
     ) -> Result<(), TooMany> {
-        let link = self.add(Kind::Link, true)?;
+        let link = self.add(NodeKind::Link, true)?;
         self.name(home, name.clone(), link);
         if let Some(directory) = self.directory_mut(home) {
             directory.had.insert(name.clone(), link);

@@ -1,7 +1,7 @@
 //! Names that turn out to lead to one file: hard links, or paths through a symbolic link to a
 //! directory that no call named.
 
-use super::tree::{Directory, Entry, Kind, Name, Node, NodeId, TooMany, Tree, relative};
+use super::tree::{Directory, Entry, Name, Node, NodeId, NodeKind, TooMany, Tree, relative};
 use super::walk::Walk;
 
 /// Most names of one file that are searched: some files have thousands, all reported in a row.
@@ -17,7 +17,7 @@ impl Tree {
             return Ok(newer);
         }
         let node = self.node(known);
-        let has_several = links > 1 && node.kind != Kind::Directory;
+        let has_several = links > 1 && node.kind != NodeKind::Directory;
         if has_several && (node.names < links || self.node(newer).firm) {
             self.absorb(known, newer);
             return Ok(known);
@@ -47,7 +47,7 @@ impl Tree {
 
     fn are_alike(&self, a: NodeId, b: NodeId) -> bool {
         let (a, b) = (self.node(a), self.node(b));
-        a.kind == b.kind || a.kind == Kind::Unknown || b.kind == Kind::Unknown
+        a.kind == b.kind || a.kind == NodeKind::Unknown || b.kind == NodeKind::Unknown
     }
 
     /// Finds the highest directories of two paths to one file, below which the names agree: the
@@ -107,7 +107,7 @@ impl Tree {
         let (Some(from), Some(to)) = (self.path_now(link), self.path_now(real)) else {
             return Ok(());
         };
-        let new = self.add(Kind::Link, true)?;
+        let new = self.add(NodeKind::Link, true)?;
         self.take_names(new, link);
         let node = self.node_mut(new);
         node.target = Some(relative(&from, &to));
@@ -140,7 +140,7 @@ impl Tree {
     pub fn is_no_link(&mut self, id: NodeId) -> NodeId {
         let id = self.deny_guess(id);
         let node = self.node_mut(id);
-        node.firm |= node.kind != Kind::Link;
+        node.firm |= node.kind != NodeKind::Link;
         id
     }
 
@@ -179,7 +179,7 @@ impl Tree {
         let (Some(from), Some(to)) = (self.path_now(real), self.path_now(link)) else {
             return link;
         };
-        if is_sure || self.node(real).kind != Kind::Directory {
+        if is_sure || self.node(real).kind != NodeKind::Directory {
             return link;
         }
         let (names, others) = (self.node(link).was.clone(), self.node(real).was.clone());
@@ -195,7 +195,9 @@ impl Tree {
     pub fn is_a_link(&mut self, id: NodeId) -> Result<NodeId, TooMany> {
         let id = self.find(id);
         let node = self.node(id);
-        if let Some(link) = node.guessed_by.filter(|_| node.kind == Kind::Directory && !node.firm) {
+        if let Some(link) =
+            node.guessed_by.filter(|_| node.kind == NodeKind::Directory && !node.firm)
+        {
             let link = self.find(link);
             if self.swap(link) == id {
                 return Ok(link);
@@ -203,14 +205,14 @@ impl Tree {
         }
         let node = self.node(id);
         match node.kind {
-            Kind::Link | Kind::Unknown => {
-                self.set_kind(id, Kind::Link);
+            NodeKind::Link | NodeKind::Unknown => {
+                self.set_kind(id, NodeKind::Link);
                 self.node_mut(id).firm = true;
                 Ok(id)
             }
             _ if node.firm || !node.initial => Ok(id),
             _ => {
-                let link = self.add(Kind::Link, true)?;
+                let link = self.add(NodeKind::Link, true)?;
                 self.take_names(link, id);
                 let node = self.node_mut(link);
                 (node.firm, node.through) = (true, Some(id));
@@ -223,7 +225,7 @@ impl Tree {
     pub fn learn_target(&mut self, link: NodeId, target: Vec<u8>) -> Result<(), TooMany> {
         let node = self.node_mut(link);
         let is_known = node.target.is_some() && !node.guessed;
-        if node.kind != Kind::Link || is_known || target.is_empty() {
+        if node.kind != NodeKind::Link || is_known || target.is_empty() {
             return Ok(());
         }
         if node.guessed {

@@ -6,7 +6,7 @@ use trace::event::Data;
 
 use super::ImageError;
 use super::fold::Fold;
-use super::tree::{Kind, NodeId};
+use super::tree::{NodeId, NodeKind};
 use super::walk::Walk;
 
 impl Fold<'_> {
@@ -22,7 +22,7 @@ impl Fold<'_> {
             let spot = self.tree.walk(NodeId::ROOT, &source.path, how)?;
             let Some(node) = spot.and_then(|spot| spot.node) else { continue };
             let node = self.tree.find(node);
-            if self.tree.node(node).kind != Kind::File {
+            if self.tree.node(node).kind != NodeKind::File {
                 continue;
             }
             for piece in &source.pieces {

@@ -7,13 +7,13 @@ use syscalls::abi::files::{
 };
 use syscalls::abi::tasks::{MS_BIND, MS_MOVE};
 use syscalls::record::{Identity, RESULT, part};
-use syscalls::shape::{Dir, Kind as ArgKind, Of, operand};
+use syscalls::shape::{ArgKind, Dir, Of, operand};
 use syscalls::{Act, Operand, attributes, flags};
 
 use super::ImageError;
 use super::entries;
 use super::fold::{Asked, Fold};
-use super::tree::{Entry, Kind, NodeId, Spot};
+use super::tree::{Entry, NodeId, NodeKind, Spot};
 use trace::event::Content;
 
 /// Mounts whose source is a file.
@@ -47,26 +47,26 @@ impl Fold<'_> {
             return Ok(open.map(|open| self.tree.find(open.node)));
         };
         let mut follow = !asked.means_link(path);
-        let mut kind = Kind::Unknown;
+        let mut kind = NodeKind::Unknown;
         match asked.act {
             Act::Open => {
                 let flags = self.open_flags(asked);
                 follow = flags & O_NOFOLLOW == 0;
                 if flags & O_DIRECTORY != 0 && flags & O_TMPFILE_ALONE == 0 {
-                    kind = Kind::Directory;
+                    kind = NodeKind::Directory;
                 } else if flags & O_ACCMODE != 0 && flags & O_PATH == 0 {
-                    kind = Kind::File;
+                    kind = NodeKind::File;
                 }
             }
-            Act::Directory | Act::Root => kind = Kind::Directory,
-            Act::Execute | Act::Truncate => kind = Kind::File,
+            Act::Directory | Act::Root => kind = NodeKind::Directory,
+            Act::Execute | Act::Truncate => kind = NodeKind::File,
             _ => {}
         }
         if let Some(node) = asked.opened {
             return Ok(Some(self.tree.find(node)));
         }
         let Some(spot) = self.spot(asked, path, follow, true)? else { return Ok(None) };
-        let mut node = self.tree.there(&spot, Kind::Unknown, !follow)?;
+        let mut node = self.tree.there(&spot, NodeKind::Unknown, !follow)?;
         let identities = asked.call.identities.iter();
         for (_, identity) in identities.filter(|(arg, _)| *arg == path.arg || *arg == RESULT) {
             node = self.learn(asked, node, !follow, identity)?;
@@ -110,7 +110,7 @@ impl Fold<'_> {
                 }
             }
             Act::Directory => {
-                self.tree.set_kind(node, Kind::Directory);
+                self.tree.set_kind(node, NodeKind::Directory);
                 if let Some(directory) = &asked.directory {
                     directory.mark.set(node.mark());
                 }
@@ -171,7 +171,7 @@ impl Fold<'_> {
         if flags & O_ACCMODE != 0 {
             self.tree.node_mut(node).about.written_by(asked.who);
         }
-        if flags & O_TRUNC != 0 && self.tree.node(node).kind == Kind::File {
+        if flags & O_TRUNC != 0 && self.tree.node(node).kind == NodeKind::File {
             self.change(node, |content| content.truncate(0));
         }
     }
@@ -179,13 +179,13 @@ impl Fold<'_> {
     /// Marks a file as executable.
     pub fn is_executable(&mut self, node: NodeId) {
         let node = self.tree.node_mut(node);
-        if node.kind == Kind::File && !node.changed.mode {
+        if node.kind == NodeKind::File && !node.changed.mode {
             node.about.mode.get_or_insert(0o755);
         }
     }
 
     fn listed(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {
-        self.tree.set_kind(node, Kind::Directory);
+        self.tree.set_kind(node, NodeKind::Directory);
         let Some(data) = piece(&asked.call.data, 1, part::WHOLE, 0, true) else { return Ok(()) };
         if let Content::Blobs { ids, .. } = &data.content
             && self.listed.len() < LISTS_MAX
@@ -198,11 +198,11 @@ impl Fold<'_> {
             asked.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Dirents64, _)));
         for (name, kind) in entries::parse(&bytes, is_64) {
             match self.tree.entry(node, name) {
-                Some(Entry::There(child)) if kind == Kind::Link => {
+                Some(Entry::There(child)) if kind == NodeKind::Link => {
                     self.tree.is_a_link(child)?;
                     continue;
                 }
-                Some(Entry::There(child)) if kind != Kind::Unknown => {
+                Some(Entry::There(child)) if kind != NodeKind::Unknown => {
                     self.tree.deny_guess(child);
                     continue;
                 }
@@ -212,7 +212,7 @@ impl Fold<'_> {
             }
             let spot = Spot::named(node, name);
             let child = self.tree.there(&spot, kind, true)?;
-            self.tree.node_mut(child).firm = kind != Kind::Unknown;
+            self.tree.node_mut(child).firm = kind != NodeKind::Unknown;
         }
         Ok(())
     }
@@ -264,10 +264,10 @@ impl Fold<'_> {
         told: &Identity,
     ) -> Result<NodeId, ImageError> {
         let mut node = self.tree.find(node);
-        let kind = Kind::of_mode(told.mode);
-        if kind == Kind::Link && on_link {
+        let kind = NodeKind::of_mode(told.mode);
+        if kind == NodeKind::Link && on_link {
             node = self.tree.is_a_link(node)?;
-        } else if kind != Kind::Link && on_link {
+        } else if kind != NodeKind::Link && on_link {
             node = self.tree.deny_guess(node);
         }
         self.tree.set_kind(node, kind);
@@ -316,7 +316,7 @@ impl Fold<'_> {
         if unchanged && told.mtime_ns != attributes::MTIME_UNKNOWN {
             about.mtime_ns = Some(told.mtime_ns);
         }
-        if Kind::of_mode(told.mode) == Kind::File
+        if NodeKind::of_mode(told.mode) == NodeKind::File
             && unchanged
             && let Some(content) = self.tree.content(id)
         {

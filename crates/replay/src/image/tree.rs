@@ -26,7 +26,7 @@ pub struct TooMany;
 
 /// The type of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Kind {
+pub enum NodeKind {
     /// Not known yet.
     #[default]
     Unknown,
@@ -39,16 +39,16 @@ pub enum Kind {
     Device,
 }
 
-impl Kind {
+impl NodeKind {
     /// Converts the type bits of a mode.
-    pub fn of_mode(mode: u32) -> Kind {
+    pub fn of_mode(mode: u32) -> NodeKind {
         match mode & 0o170_000 {
-            0o040_000 => Kind::Directory,
-            0o120_000 => Kind::Link,
-            0o010_000 => Kind::Fifo,
-            0o140_000 => Kind::Socket,
-            0o020_000 | 0o060_000 => Kind::Device,
-            _ => Kind::File,
+            0o040_000 => NodeKind::Directory,
+            0o120_000 => NodeKind::Link,
+            0o010_000 => NodeKind::Fifo,
+            0o140_000 => NodeKind::Socket,
+            0o020_000 | 0o060_000 => NodeKind::Device,
+            _ => NodeKind::File,
         }
     }
 }
@@ -121,11 +121,11 @@ pub struct Directory {
 pub struct Node {
     /// It was merged into this one.
     forward: Option<NodeId>,
-    pub kind: Kind,
+    pub kind: NodeKind,
     /// The kind is that of the name itself, not of a link's target.
     pub firm: bool,
     /// Its likely kind, while the kind is unknown.
-    pub guess: Kind,
+    pub guess: NodeKind,
     /// It existed before the recording.
     pub initial: bool,
     /// Number of its current names, and the latest one.
@@ -194,7 +194,7 @@ impl Tree {
     /// Contains only a root directory.
     pub fn new() -> Tree {
         let root = Node {
-            kind: Kind::Directory,
+            kind: NodeKind::Directory,
             firm: true,
             initial: true,
             names: 1,
@@ -235,7 +235,7 @@ impl Tree {
     }
 
     /// Adds a file without a name.
-    pub fn add(&mut self, kind: Kind, initial: bool) -> Result<NodeId, TooMany> {
+    pub fn add(&mut self, kind: NodeKind, initial: bool) -> Result<NodeId, TooMany> {
         if self.bytes >= BYTES_MAX {
             return Err(TooMany);
         }
@@ -247,13 +247,13 @@ impl Tree {
     }
 
     /// Sets the kind of a file, if unknown so far.
-    pub fn set_kind(&mut self, id: NodeId, kind: Kind) {
+    pub fn set_kind(&mut self, id: NodeId, kind: NodeKind) {
         let node = self.node_mut(id);
-        if node.kind != Kind::Unknown || kind == Kind::Unknown {
+        if node.kind != NodeKind::Unknown || kind == NodeKind::Unknown {
             return;
         }
         node.kind = kind;
-        if kind == Kind::Directory {
+        if kind == NodeKind::Directory {
             let home = node.home.as_ref().map(|(home, _)| *home);
             let depth = home.map_or(1, |home| self.depth(home) + 1);
             let directory = Directory { depth, ..Directory::default() };
@@ -264,9 +264,9 @@ impl Tree {
 
     /// Returns the content of a file, which makes it a regular one.
     pub fn content(&mut self, id: NodeId) -> Option<&mut Content> {
-        self.set_kind(id, Kind::File);
+        self.set_kind(id, NodeKind::File);
         let node = self.node_mut(id);
-        if node.kind != Kind::File {
+        if node.kind != NodeKind::File {
             return None;
         }
         let made = !node.initial;
@@ -299,8 +299,8 @@ impl Tree {
 
     /// Returns the file at a spot, which is known to exist: if it is new, it existed before the
     /// recording. `on_link`: the name itself was examined.
-    pub fn there(&mut self, spot: &Spot, kind: Kind, on_link: bool) -> Result<NodeId, TooMany> {
-        let kind = if spot.is_directory { Kind::Directory } else { kind };
+    pub fn there(&mut self, spot: &Spot, kind: NodeKind, on_link: bool) -> Result<NodeId, TooMany> {
+        let kind = if spot.is_directory { NodeKind::Directory } else { kind };
         let known = match (spot.node, spot.directory) {
             (Some(id), _) => Some(id),
             (None, Some(directory)) => match self.entry(directory, &spot.name) {
@@ -314,14 +314,14 @@ impl Tree {
             return Ok(self.find(id));
         }
         let Some(directory) = spot.directory else { return self.add(kind, false) };
-        self.set_kind(directory, Kind::Directory);
+        self.set_kind(directory, NodeKind::Directory);
         let found = self.entry(directory, &spot.name);
         let dangling = found == Some(Entry::Absent { firm: false }) && on_link;
         let deep = self.depth(directory) >= DEPTH_MAX;
         let was_there = self.node(directory).initial && (found.is_none() || dangling);
         let initial = was_there && !deep;
         self.too_deep += u64::from(was_there && deep);
-        let id = self.add(Kind::Unknown, initial)?;
+        let id = self.add(NodeKind::Unknown, initial)?;
         if initial {
             self.node_mut(id).was.push((directory, spot.name.clone()));
             if let Some(directory) = self.directory_mut(directory) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::content::{Content, Source};
 use super::ranges::Ranges;
-use super::tree::{Entry, Kind, Name, NodeId, Tree};
+use super::tree::{Entry, Name, NodeId, NodeKind, Tree};
 
 /// Most bytes of paths kept.
 const PATH_BYTES_MAX: usize = 64 << 20;
@@ -47,10 +47,10 @@ pub fn find(tree: &Tree) -> Unknown {
             continue;
         }
         match tree.node(child).kind {
-            Kind::Directory if visited.insert(child) => {
+            NodeKind::Directory if visited.insert(child) => {
                 left.extend(entries(tree, child, path.len()));
             }
-            Kind::File | Kind::Unknown => {
+            NodeKind::File | NodeKind::Unknown => {
                 let ranges = of_file(tree, child);
                 if ranges.is_empty() {
                     continue;

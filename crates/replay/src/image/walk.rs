@@ -1,6 +1,6 @@
 //! Resolves paths to files, component by component, through links as far as they are known.
 
-use super::tree::{DEPTH_MAX, Entry, Kind, NodeId, Spot, TooMany, Tree};
+use super::tree::{DEPTH_MAX, Entry, NodeId, NodeKind, Spot, TooMany, Tree};
 
 /// Most links followed in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
@@ -34,7 +34,7 @@ impl Tree {
             if steps > COMPONENTS_MAX {
                 return Ok(None);
             }
-            self.set_kind(at, Kind::Directory);
+            self.set_kind(at, NodeKind::Directory);
             if name == b".." {
                 at = if at == self.find(how.root) { at } else { self.parent(at) };
                 continue;
@@ -61,7 +61,7 @@ impl Tree {
             }
             let node = match node {
                 Some(node) => node,
-                None if how.is_there => self.there(&spot, Kind::Directory, false)?,
+                None if how.is_there => self.there(&spot, NodeKind::Directory, false)?,
                 None => return Ok(None),
             };
             let node = if how.canonical { self.is_no_link(node) } else { node };
@@ -94,7 +94,7 @@ impl Tree {
     }
 
     fn is_link(&self, id: NodeId) -> bool {
-        self.node(id).kind == Kind::Link
+        self.node(id).kind == NodeKind::Link
     }
 
     fn parent(&self, id: NodeId) -> NodeId {
@@ -107,7 +107,7 @@ impl Tree {
             return Ok(self.find(node));
         }
         let initial = self.node(link).initial;
-        let node = self.add(Kind::Unknown, initial)?;
+        let node = self.add(NodeKind::Unknown, initial)?;
         self.node_mut(link).through = Some(node);
         Ok(node)
     }

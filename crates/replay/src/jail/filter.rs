@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use libc::sock_filter;
-use syscalls::shape::{Kind, Replay, Syscall, Variant, of_set};
+use syscalls::shape::{ArgKind, Replay, Syscall, Variant, of_set};
 use syscalls::table::{NUMBER_LIMIT, ROWS};
 use syscalls::{Act, Gives, flags};
 
@@ -98,7 +98,7 @@ const NODES: &[u32] = &[0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK];
 
 /// Returns the restriction on an argument of a row's calls, where they are replayed.
 fn narrowed(row: &Syscall) -> Option<Condition> {
-    let mode = row.args.iter().zip(0u8..).find(|(arg, _)| matches!(arg.kind, Kind::Mode));
+    let mode = row.args.iter().zip(0u8..).find(|(arg, _)| matches!(arg.kind, ArgKind::Mode));
     let mode = mode.map(|(_, number)| number);
     let condition =
         |argument, mask, values: &[u32]| Condition { argument, mask, values: values.into() };

@@ -4,7 +4,7 @@ use model::contents::{is_cut, piece};
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
 use syscalls::abi::files::{AF_UNIX, O_APPEND};
 use syscalls::record::part;
-use syscalls::shape::{Arg, Classes, Dir, Kind};
+use syscalls::shape::{Arg, ArgKind, Classes, Dir};
 use syscalls::{Act, Gives, flags, layout};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
@@ -511,7 +511,7 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
         _ => return,
     };
     for (arg, fd) in said.args.iter().zip(call.args) {
-        if matches!(arg.kind, Kind::Fd)
+        if matches!(arg.kind, ArgKind::Fd)
             && let Some(entry) = table.get(fd as i32)
             && entry.description.offset.get() != Offset::Unknown
         {
@@ -531,8 +531,9 @@ const POWERS_BYTES: usize = 24;
 
 /// Returns the capabilities that capset leaves its thread with.
 fn powers(said: &Said, call: &Call, trace: &Trace) -> Option<What> {
-    let is_new =
-        |arg: &Arg| arg.points_to(&layout::CAP_DATA) && matches!(arg.kind, Kind::Buf(Dir::In, ..));
+    let is_new = |arg: &Arg| {
+        arg.points_to(&layout::CAP_DATA) && matches!(arg.kind, ArgKind::Buf(Dir::In, ..))
+    };
     let number = said.args.iter().position(is_new)?;
     let data = piece(&call.data, number as u8, part::WHOLE, 0, false)?;
     let bytes = Stored(trace).read(&data.content, POWERS_BYTES).ok()?;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use model::contents::is_out;
 use syscalls::abi::errno::{self, EBADF};
 use syscalls::shape::Of;
-use syscalls::{Arg, Kind, Operand, Ret};
+use syscalls::{Arg, ArgKind, Operand, Ret};
 use trace::Trace;
 use trace::event::{Call, Content, Event, EventKind, Outcome};
 
@@ -118,7 +118,7 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
     let Outcome::Returned { ret, .. } = call.outcome else { return None };
     let said = said(call)?;
     let uses = |(arg, value): (&Arg, u64)| {
-        matches!(arg.kind, Kind::Fd) && !arg.is(Operand::NewNumber) && value as i32 == fd
+        matches!(arg.kind, ArgKind::Fd) && !arg.is(Operand::NewNumber) && value as i32 == fd
     };
     if said.args.iter().zip(call.args).any(uses) {
         return match ret {
@@ -132,7 +132,7 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
     }
     let given = call.data.iter().filter(|data| is_out(data) && ret >= 0).any(|data| {
         let arg = said.args.get(usize::from(data.arg));
-        let are_numbers = arg.is_some_and(|arg| matches!(arg.kind, Kind::Buf(_, Of::Fds, _)));
+        let are_numbers = arg.is_some_and(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Fds, _)));
         let is_it = |word: &[u8; 4]| i32::from_le_bytes(*word) == fd;
         matches!(&data.content, Content::Inline(bytes) if are_numbers && bytes.as_chunks().0.iter().any(is_it))
     });
@@ -140,7 +140,7 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
         return Some(Shown::NotHad);
     }
     // An open takes the lowest free number.
-    let opens = said.args.iter().any(|arg| matches!(arg.kind, Kind::Path));
+    let opens = said.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path));
     match said.ret {
         Ret::Fd if ret == i64::from(fd) => Some(Shown::NotHad),
         Ret::Fd if opens && ret > i64::from(fd) => Some(Shown::Had),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use syscalls::record::part;
-use syscalls::shape::{Kind, Of};
+use syscalls::shape::{ArgKind, Of};
 
 use super::claims::Claims;
 use super::claims::numbers::Closed;
@@ -39,8 +39,8 @@ pub fn claim(spawned: &mut Spawned, tid: u32) -> Option<Index> {
 /// Whether a piece holds bytes that the call moves.
 fn is_content(call: &Call, piece: &Piece) -> bool {
     match call.args.get(usize::from(piece.arg)).map(|arg| arg.kind) {
-        Some(Kind::Buf(_, Of::Bytes, _)) => true,
-        Some(Kind::Buf(_, Of::Iovec, _)) => piece.part == part::CONTENT,
+        Some(ArgKind::Buf(_, Of::Bytes, _)) => true,
+        Some(ArgKind::Buf(_, Of::Iovec, _)) => piece.part == part::CONTENT,
         _ => false,
     }
 }
@@ -201,7 +201,7 @@ impl Line {
     /// Descriptor of the stream on which the open call waits.
     pub fn at_stream(&self) -> Option<i32> {
         let call = self.open_call()?;
-        let by_fd = call.args.first().is_some_and(|arg| matches!(arg.kind, Kind::Fd));
+        let by_fd = call.args.first().is_some_and(|arg| matches!(arg.kind, ArgKind::Fd));
         (call.stream && by_fd).then_some(call.values[0] as i32)
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use model::places;
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 use trace::event::{Call, Event};
 
 use super::Planner;
@@ -35,7 +35,7 @@ impl Planner<'_> {
             let table = self.world.descriptors(thread)?;
             let mut fds = said.args.iter().zip(call.args);
             fds.find_map(|(arg, fd)| match arg.kind {
-                Kind::Fd => places::elsewhere(&table.get(fd as i32)?.description.path),
+                ArgKind::Fd => places::elsewhere(&table.get(fd as i32)?.description.path),
                 _ => None,
             })
         })

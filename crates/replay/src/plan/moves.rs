@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use syscalls::shape::{Arg, Classes, Dir, Kind, Of, Ret, Syscall};
+use syscalls::shape::{Arg, ArgKind, Classes, Dir, Of, Ret, Syscall};
 use syscalls::table::NUMBER_LIMIT;
 
 use crate::treatment::TRANSFER_MAX;
@@ -32,8 +32,8 @@ pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
 
 fn only_moves_bytes(row: &Syscall) -> bool {
     let harmless = |arg: &Arg| match arg.kind {
-        Kind::Size | Kind::Offset | Kind::Ulong | Kind::Flags(_) => true,
-        Kind::Buf(dir, of, _) => {
+        ArgKind::Size | ArgKind::Offset | ArgKind::Ulong | ArgKind::Flags(_) => true,
+        ArgKind::Buf(dir, of, _) => {
             matches!(dir, Dir::In | Dir::Out) && matches!(of, Of::Bytes | Of::Iovec)
         }
         _ => false,
@@ -42,19 +42,19 @@ fn only_moves_bytes(row: &Syscall) -> bool {
         && row.variants.is_empty()
         && row.ret == Ret::Size
         && row.args.split_first().is_some_and(|(first, others)| {
-            matches!(first.kind, Kind::Fd) && others.iter().all(harmless)
+            matches!(first.kind, ArgKind::Fd) && others.iter().all(harmless)
         })
 }
 
 fn moves(row: &Syscall) -> Moves {
-    let argument = |is: fn(&Kind) -> bool| {
+    let argument = |is: fn(&ArgKind) -> bool| {
         row.args.iter().position(|arg| is(&arg.kind)).map(|number| number as u8)
     };
     Moves {
         writes: row.classes.intersects(Classes::WRITE),
-        offset: argument(|kind| matches!(kind, Kind::Offset)),
-        size: argument(|kind| matches!(kind, Kind::Size)),
-        flags: argument(|kind| matches!(kind, Kind::Flags(_))),
+        offset: argument(|kind| matches!(kind, ArgKind::Offset)),
+        size: argument(|kind| matches!(kind, ArgKind::Size)),
+        flags: argument(|kind| matches!(kind, ArgKind::Flags(_))),
     }
 }
 

@@ -9,7 +9,7 @@ use model::{Description, Origin, Step, Through};
 use syscalls::Act;
 use syscalls::abi::calls;
 use syscalls::abi::files::{AT_EMPTY_PATH, O_ACCMODE, O_PATH};
-use syscalls::shape::{Arg, Classes, FlagSet, Kind, Syscall};
+use syscalls::shape::{Arg, ArgKind, Classes, FlagSet, Syscall};
 use trace::event::Call;
 
 use super::Planner;
@@ -171,7 +171,7 @@ impl OwnLinks {
         let begins_at = syscalls::paths::of(said.row).into_iter().flatten();
         let begins_at = begins_at.filter(|path| path.path == arg).find_map(|path| path.dir);
         let has_empty = |set: &FlagSet| set.members.iter().any(|(bits, _)| *bits == AT_EMPTY_PATH);
-        let takes_empty = |arg: &Arg| matches!(arg.kind, Kind::Flags(set) if has_empty(set));
+        let takes_empty = |arg: &Arg| matches!(arg.kind, ArgKind::Flags(set) if has_empty(set));
         if let (Some(dir), Some(flags)) = (begins_at, said.args.iter().position(takes_empty)) {
             // No link is left to follow, so linkat must not have AT_SYMLINK_FOLLOW.
             let mut bits = call.args[flags] | AT_EMPTY_PATH;

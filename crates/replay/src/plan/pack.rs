@@ -3,7 +3,7 @@
 use model::contents::has;
 use syscalls::Act;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{Kind, Of, operand};
+use syscalls::shape::{ArgKind, Of, operand};
 use syscalls::{Arg, Classes, Operand, Ret};
 use trace::event::{self, Content};
 use trace::{ReadError, Trace};
@@ -74,7 +74,7 @@ impl Line {
             packed.takes = packed.takes.saturating_add(more.min(FREE_SLACK as u64));
         }
         packed.makes_pair =
-            said.args.iter().any(|arg| matches!(arg.kind, Kind::Buf(_, Of::Fds, _)));
+            said.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Fds, _)));
         Ok(packed)
     }
 }
@@ -100,7 +100,7 @@ fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
         Ret::Size if classes.intersects(Classes::WRITE) => {
             u64::try_from(ret).unwrap_or(FAILED_BYTES)
         }
-        Ret::Fd if said.args.iter().any(|arg| matches!(arg.kind, Kind::Mode)) => FILE_BYTES,
+        Ret::Fd if said.args.iter().any(|arg| matches!(arg.kind, ArgKind::Mode)) => FILE_BYTES,
         _ if classes.intersects(Classes::CHANGE) => {
             FILE_BYTES.saturating_add(given().min(FAILED_BYTES))
         }
@@ -110,7 +110,7 @@ fn takes(call: &event::Call, said: &Said, ret: i64) -> u64 {
 
 /// Returns the argument that is the only limit of the bytes moved between two descriptors.
 fn free_length(said: &Said) -> Option<u8> {
-    let has_memory = |arg: &Arg| matches!(arg.kind, Kind::Buf(_, Of::Bytes | Of::Iovec, _));
+    let has_memory = |arg: &Arg| matches!(arg.kind, ArgKind::Buf(_, Of::Bytes | Of::Iovec, _));
     if said.ret != Ret::Size
         || !said.row.classes.intersects(Classes::WRITE)
         || said.args.iter().any(has_memory)
@@ -121,6 +121,9 @@ fn free_length(said: &Said) -> Option<u8> {
 }
 
 /// Whether the output is needed to make the call, or later: vectors, messages, descriptors.
-fn leads_on(kind: Kind) -> bool {
-    matches!(kind, Kind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _))
+fn leads_on(kind: ArgKind) -> bool {
+    matches!(
+        kind,
+        ArgKind::Buf(_, Of::Iovec | Of::Msghdr | Of::Mmsghdr | Of::Fds | Of::Holder(_), _)
+    )
 }

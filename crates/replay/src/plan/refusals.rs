@@ -1,7 +1,7 @@
 //! Calls refused for reasons that a replay does not have: restrictions that a program gave itself
 //! (Landlock), file leases, and users unknown in its user namespace.
 
-use syscalls::{Act, Arg, Classes, Kind, Ret};
+use syscalls::{Act, Arg, ArgKind, Classes, Ret};
 
 use super::Planner;
 use crate::order::Index;
@@ -31,7 +31,8 @@ impl Planner<'_> {
             // Calls that create files from flags alone (memfd) fail for flags unknown to the
             // kernel.
             libc::EINVAL => {
-                let names_one = |arg: &Arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path);
+                let names_one =
+                    |arg: &Arg| matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd | ArgKind::Path);
                 said.ret == Ret::Fd && !said.args.iter().any(names_one)
             }
             _ => false,

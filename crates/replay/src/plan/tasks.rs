@@ -320,7 +320,7 @@ impl Planner<'_> {
     /// The thread leaves its program by an exec or exit. What that closes is closed before another
     /// task can notice.
     pub(super) fn leaves(&mut self, index: Index, event: &Event, said: &Said) {
-        let execs = said.args.iter().any(|arg| matches!(arg.kind, syscalls::Kind::Path));
+        let execs = said.args.iter().any(|arg| matches!(arg.kind, syscalls::ArgKind::Path));
         let what = if execs { What::Exec(Box::default()) } else { What::End { close: false } };
         self.open_action(index, event.tsc, u64::MAX).what = what;
         if said.row.act == Act::EndProcess {

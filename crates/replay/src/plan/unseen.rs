@@ -8,7 +8,7 @@ use model::unseen::Unseen;
 use model::{Contents, Step, Stored};
 use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::part;
-use syscalls::shape::{Classes, Kind};
+use syscalls::shape::{ArgKind, Classes};
 use trace::event::{Call, Data, Event};
 
 use super::Planner;
@@ -128,7 +128,7 @@ impl Planner<'_> {
     /// Whether a call names files that requests may have created, renamed or removed.
     pub(super) fn names_unseen(&self, thread: u32, said: &Said) -> bool {
         self.asks(thread) == Some(true)
-            && said.args.iter().any(|arg| matches!(arg.kind, Kind::Path))
+            && said.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path))
     }
 
     /// Whether a call uses a descriptor that a request created: the replay has none.
@@ -138,7 +138,7 @@ impl Planner<'_> {
         }
         let Some(table) = self.world.descriptors(thread) else { return false };
         let fds = said.args.iter().zip(call.args);
-        let fds = fds.filter(|(arg, _)| matches!(arg.kind, Kind::Fd | Kind::DirFd));
+        let fds = fds.filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd));
         let mut fds = fds.map(|(_, fd)| fd as i32).filter(|fd| *fd != AT_FDCWD);
         fds.any(|fd| table.get(fd).is_none())
     }

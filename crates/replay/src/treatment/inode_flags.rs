@@ -5,7 +5,7 @@ use model::contents::piece;
 use model::{Contents, DescriptorTable};
 use syscalls::layout::{self, Layout};
 use syscalls::record::part;
-use syscalls::shape::{Dir, Kind, Of};
+use syscalls::shape::{ArgKind, Dir, Of};
 use trace::event::Call;
 
 use super::{Judge, Said, Treatment, files};
@@ -25,7 +25,7 @@ impl Judge {
     ) -> Option<Treatment> {
         let (number, bits) =
             said.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
-                Kind::Buf(Dir::In, Of::Struct(of), _) => {
+                ArgKind::Buf(Dir::In, Of::Struct(of), _) => {
                     let setter = SETTERS.iter().find(|(layout, _)| std::ptr::eq(*layout, of))?;
                     Some((number, setter.1))
                 }

@@ -11,9 +11,9 @@ use crate::resource::hash_of;
 /// Most streams tracked.
 const STREAMS_MAX: usize = 1 << 18;
 
-/// Identity of a stream.
+/// Identity of a pipe or socket pair.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Stream {
+enum PipeOrPair {
     /// A pipe, by the hash of its path.
     Named(u64),
     /// A socket pair, by its number.
@@ -23,9 +23,9 @@ enum Stream {
 /// Streams known to have an end outside.
 #[derive(Default)]
 pub struct Outside {
-    known: HashSet<Stream>,
+    known: HashSet<PipeOrPair>,
     /// Streams sent in a message: a received descriptor cannot be matched to one of them.
-    sent: HashSet<Stream>,
+    sent: HashSet<PipeOrPair>,
     /// A received descriptor is shared with the outside.
     has_received: bool,
 }
@@ -75,12 +75,12 @@ impl Outside {
     }
 }
 
-fn which(description: &Description) -> Option<Stream> {
+fn which(description: &Description) -> Option<PipeOrPair> {
     match description.origin {
         // The numbers of both ends differ in the last bit.
-        Origin::SocketPair => Some(Stream::Pair(description.mark.get() | 1)),
+        Origin::SocketPair => Some(PipeOrPair::Pair(description.mark.get() | 1)),
         Origin::Passed => None,
-        _ => is_stream(description).then(|| Stream::Named(hash_of(&description.path))),
+        _ => is_stream(description).then(|| PipeOrPair::Named(hash_of(&description.path))),
     }
 }
 

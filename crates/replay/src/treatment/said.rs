@@ -3,7 +3,7 @@
 use model::{Description, DescriptorTable, Origin};
 use syscalls::abi::files::{S_IFIFO, S_IFMT};
 use syscalls::shape::{Dir, FlagSet, Of, of_set, operand};
-use syscalls::{Act, Arg, Kind, Operand, Replay, Syscall};
+use syscalls::{Act, Arg, ArgKind, Operand, Replay, Syscall};
 use trace::event::Call;
 
 /// Mark of an open file that is only a placeholder here: no directory scan has so high a number.
@@ -54,13 +54,13 @@ pub fn files<'a>(
     call: &Call,
     table: &'a DescriptorTable,
 ) -> impl Iterator<Item = &'a Description> {
-    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd));
     fds.filter_map(|(_, fd)| Some(&**table.get(fd as i32)?.description))
 }
 
 /// Whether an argument receives directory entries.
-pub fn is_directory_entries(kind: Kind) -> bool {
-    matches!(kind, Kind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
+pub fn is_directory_entries(kind: ArgKind) -> bool {
+    matches!(kind, ArgKind::Buf(Dir::Out, Of::Dirents | Of::Dirents64, _))
 }
 
 /// Whether bytes come from a queue, not from an offset.

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use model::decode::shape::shape_of;
 use model::{Moment, spawn_flags};
 use syscalls::abi::files::O_CLOEXEC;
-use syscalls::shape::{Classes, Kind, Ret};
+use syscalls::shape::{ArgKind, Classes, Ret};
 use trace::event::{Call, Event, EventKind, OpenFd, Outcome, ProcessState};
 
 use super::births::Births;
@@ -169,7 +169,10 @@ fn leaves_program(call: &Call) -> bool {
 }
 
 fn names_files(call: &Call) -> bool {
-    shape_of(call).args.iter().any(|arg| matches!(arg.kind, Kind::Fd | Kind::DirFd | Kind::Path))
+    shape_of(call)
+        .args
+        .iter()
+        .any(|arg| matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd | ArgKind::Path))
 }
 
 /// Returns the state of a process when a call of it begins. If there are too many descriptors, it
@@ -214,7 +217,7 @@ fn state(moment: &Moment<'_>, number: u32, call: &Call, too_many: u64) -> Proces
     let named: BTreeSet<i32> = {
         let shape = shape_of(call);
         let args = shape.args.iter().zip(call.args);
-        let fds = args.filter(|(arg, _)| matches!(arg.kind, Kind::Fd | Kind::DirFd));
+        let fds = args.filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd));
         fds.map(|(_, value)| value as i32).collect()
     };
     let named_open = named.iter().filter_map(|fd| Some((*fd, table.get(*fd)?)));

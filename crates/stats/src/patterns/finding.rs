@@ -4,7 +4,7 @@ use crate::sheet::{Cell, Fact, Sheet, Table};
 
 /// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FindingKind {
     /// Many small writes.
     SmallWrites,
     /// Scattered writes of partial pages.
@@ -31,77 +31,77 @@ pub enum Kind {
     ShortReads,
 }
 
-impl Kind {
+impl FindingKind {
     /// Returns key, title and explanation.
     pub fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Kind::SmallWrites => (
+            FindingKind::SmallWrites => (
                 "small_writes",
                 "Small writes",
                 "A call costs about as much for 100 bytes as for some KiB: gather data in a buffer \
                  and write it at once.",
             ),
-            Kind::UnalignedWrites => (
+            FindingKind::UnalignedWrites => (
                 "unaligned_writes",
                 "Unaligned writes",
                 "The kernel must read a page from the disk before it can change a part of it: \
                  write whole pages of 4 KiB at multiples of 4 KiB.",
             ),
-            Kind::SyncPerWrite => (
+            FindingKind::SyncPerWrite => (
                 "sync_per_write",
                 "A sync after every few writes",
                 "Each sync waits for the disk: let several changes share one (a transaction, a \
                  group commit), if they need to be durable one by one at all.",
             ),
-            Kind::Rereads => (
+            FindingKind::Rereads => (
                 "rereads",
                 "The same data is read again",
                 "Copying it out of the kernel's cache costs time even if the disk is not asked: \
                  keep it, or map the file.",
             ),
-            Kind::MissingFiles => (
+            FindingKind::MissingFiles => (
                 "missing_files",
                 "Looks for files that are not there",
                 "Each path that is searched in vain costs a call and a walk through directories: \
                  shorten search paths, put what is used most first, or remember what is missing.",
             ),
-            Kind::DuplicateContent => (
+            FindingKind::DuplicateContent => (
                 "duplicate_content",
                 "The same content is written again",
                 "Deduplication would save this much: store a reference to what is there already, \
                  or do not write what has not changed.",
             ),
-            Kind::Compressible => (
+            FindingKind::Compressible => (
                 "compressible",
                 "The data that is written could be packed",
                 "By the entropy of sampled bytes alone; a real compressor finds more. Compression \
                  by the program or the file system would save disk and bandwidth.",
             ),
-            Kind::UselessSeeks => (
+            FindingKind::UselessSeeks => (
                 "useless_seeks",
                 "Seeks that nothing comes of",
                 "Another seek followed before any data was moved, or the position was there \
                  already: use pread and pwrite, or remember the position.",
             ),
-            Kind::DescriptorLeak => (
+            FindingKind::DescriptorLeak => (
                 "descriptor_leak",
                 "Descriptors that are never closed",
                 "They were still open when the process ended: a longer run meets the limit on open \
                  files. Harmless where the program keeps them on purpose.",
             ),
-            Kind::LockWaits => (
+            FindingKind::LockWaits => (
                 "lock_waits",
                 "Threads wait for locks",
                 "Waiting for a lock that another thread holds costs two switches of context: hold \
                  locks for a shorter time, or split what they guard.",
             ),
-            Kind::ShortWrites => (
+            FindingKind::ShortWrites => (
                 "short_writes",
                 "Short writes",
                 "Less was taken than was given, so the rest needs another call (and is lost where \
                  the result is not looked at): wait until there is room, or write smaller pieces.",
             ),
-            Kind::ShortReads => (
+            FindingKind::ShortReads => (
                 "short_reads",
                 "Short reads within a file",
                 "Less came than was asked for though the file goes on: the rest needs another call, \
@@ -115,7 +115,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Kind of the finding.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// Number of calls or descriptors.
     pub count: u64,
     /// Number of bytes concerned.

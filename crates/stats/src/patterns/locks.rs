@@ -7,7 +7,7 @@ use syscalls::Act;
 use syscalls::abi::files::LOCK_NB;
 use trace::event::Call;
 
-use super::finding::{Finding, Kind};
+use super::finding::{Finding, FindingKind};
 use super::often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use super::sites::{SiteId, Sites};
 
@@ -61,7 +61,7 @@ impl Locks {
             let top =
                 places.iter().max_by_key(|(site, count)| (**count, std::cmp::Reverse(**site)));
             Finding {
-                kind: Kind::LockWaits,
+                kind: FindingKind::LockWaits,
                 count: often.count,
                 bytes: 0,
                 time_ns: often.ns,

@@ -6,8 +6,8 @@ fn findings(calls: &[Made]) -> Vec<Finding> {
     fold.finish(&files)
 }
 
-fn kinds(calls: &[Made]) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = findings(calls).iter().map(|finding| finding.kind).collect();
+fn kinds(calls: &[Made]) -> Vec<FindingKind> {
+    let mut kinds: Vec<FindingKind> = findings(calls).iter().map(|finding| finding.kind).collect();
     kinds.sort_unstable();
     kinds
 }
@@ -21,7 +21,7 @@ fn repeated(count: usize, calls: &[Made]) -> Vec<Made> {
 #[test]
 fn small_and_large_writes() {
     let write = |bytes: i64| call("write", &[3, 0, bytes], bytes);
-    assert_eq!(kinds(&repeated(200, &[write(100)])), [Kind::SmallWrites]);
+    assert_eq!(kinds(&repeated(200, &[write(100)])), [FindingKind::SmallWrites]);
     assert_eq!(kinds(&repeated(20, &[write(100)])), []);
     assert_eq!(kinds(&repeated(200, &[write(100), write(5000), write(4096)])), []);
 }
@@ -34,14 +34,14 @@ fn parts_of_pages_here_and_there() {
         calls.extend((0..200).map(|n| at(n * 81920, bytes)));
         calls
     };
-    assert_eq!(kinds(&apart(5000)), [Kind::UnalignedWrites]);
+    assert_eq!(kinds(&apart(5000)), [FindingKind::UnalignedWrites]);
     assert_eq!(kinds(&apart(8192)), []);
 }
 
 #[test]
 fn syncs_and_writes() {
     let (write, sync) = (call("write", &[3, 0, 4096], 4096), call("fsync", &[3], 0));
-    assert_eq!(kinds(&repeated(50, &[write.clone(), sync.clone()])), [Kind::SyncPerWrite]);
+    assert_eq!(kinds(&repeated(50, &[write.clone(), sync.clone()])), [FindingKind::SyncPerWrite]);
     let many = [vec![write; 5], vec![sync]].concat();
     assert_eq!(kinds(&repeated(50, &many)), []);
 }
@@ -49,7 +49,7 @@ fn syncs_and_writes() {
 #[test]
 fn reading_again() {
     let read = call("pread64", &[3, 0, 65536, 0], 65536);
-    assert_eq!(kinds(&repeated(40, &[read])), [Kind::Rereads]);
+    assert_eq!(kinds(&repeated(40, &[read])), [FindingKind::Rereads]);
     let once: Vec<Made> =
         (0..40).map(|n| call("pread64", &[3, 0, 65536, n * 65536], 65536)).collect();
     assert_eq!(kinds(&repeated(1, &once)), []);
@@ -60,7 +60,7 @@ fn looking_for_what_is_not_there() {
     let missing = call("openat", &[-100, 0, 0, 0], -2).with(1, b"/nowhere/a");
     let findings = findings(&repeated(100, std::slice::from_ref(&missing)));
     assert_eq!(findings.len(), 1);
-    assert_eq!((findings[0].kind, findings[0].count), (Kind::MissingFiles, 100));
+    assert_eq!((findings[0].kind, findings[0].count), (FindingKind::MissingFiles, 100));
     assert_eq!(findings[0].file, b"/nowhere");
     assert_eq!(kinds(&repeated(99, &[missing])), []);
 }
@@ -69,7 +69,7 @@ fn looking_for_what_is_not_there() {
 fn seeks_that_are_not_used() {
     let seek = |to: i64| call("lseek", &[3, to, 0], to);
     let read = call("read", &[3, 0, 10], 10);
-    assert_eq!(kinds(&repeated(60, &[seek(100), seek(0)])), [Kind::UselessSeeks]);
+    assert_eq!(kinds(&repeated(60, &[seek(100), seek(0)])), [FindingKind::UselessSeeks]);
     assert_eq!(kinds(&repeated(60, &[seek(100), read.clone(), seek(0), read])), []);
 }
 
@@ -93,7 +93,7 @@ fn descriptors_that_stay_open() {
         fold.finish(&files)
     };
     let found = leak(false);
-    assert_eq!((found.len(), found[0].kind, found[0].count), (1, Kind::DescriptorLeak, 50));
+    assert_eq!((found.len(), found[0].kind, found[0].count), (1, FindingKind::DescriptorLeak, 50));
     assert_eq!(found[0].site, b"0x1000");
     assert!(leak(true).is_empty());
 }
@@ -101,20 +101,20 @@ fn descriptors_that_stay_open() {
 #[test]
 fn locks_and_events() {
     let wait = |value| call("futex", &[0x7000, 128, value], 0).lasts(10_000);
-    assert_eq!(kinds(&repeated(100, &[wait(2)])), [Kind::LockWaits]);
+    assert_eq!(kinds(&repeated(100, &[wait(2)])), [FindingKind::LockWaits]);
     assert_eq!(kinds(&repeated(100, &[wait(7)])), []);
     let lock = |ns| call("flock", &[3, 2], 0).lasts(ns);
-    assert_eq!(kinds(&repeated(20, &[lock(2_000_000)])), [Kind::LockWaits]);
+    assert_eq!(kinds(&repeated(20, &[lock(2_000_000)])), [FindingKind::LockWaits]);
     assert_eq!(kinds(&repeated(20, &[lock(2_000)])), []);
 }
 
 #[test]
 fn short_transfers() {
     let short = call("write", &[1, 0, 100], 60);
-    assert_eq!(kinds(&repeated(20, &[short])), [Kind::ShortWrites]);
+    assert_eq!(kinds(&repeated(20, &[short])), [FindingKind::ShortWrites]);
     let mut reads = vec![open("data", 0o102, 3), call("ftruncate", &[3, 1 << 20], 0)];
     reads.extend((0..20).map(|n| call("pread64", &[3, 0, 100, n * 100], 60)));
-    assert_eq!(kinds(&reads), [Kind::ShortReads]);
+    assert_eq!(kinds(&reads), [FindingKind::ShortReads]);
     let mut whole = vec![open("data", 0o102, 3), call("ftruncate", &[3, 1000], 0)];
     whole.extend((0..20).map(|_| call("pread64", &[3, 0, 1000, 900], 100)));
     assert_eq!(kinds(&whole), []);

@@ -3,7 +3,7 @@
 use model::decode::shape::shape_of;
 use syscalls::layout::{FieldKind, Layout, MSGHDR};
 use syscalls::record::part;
-use syscalls::shape::{Arg, Dir, Kind, Len, Of, Syscall};
+use syscalls::shape::{Arg, ArgKind, Dir, Len, Of, Syscall};
 use trace::event::{Call, Outcome};
 
 use super::memory;
@@ -117,8 +117,8 @@ struct Encoder {
 impl Encoder {
     fn argument(&mut self, number: u8, arg: &Arg, node: &Node<'_>) {
         let (dir, of, len) = match arg.kind {
-            Kind::Path | Kind::Str => return self.string(number, 0, node),
-            Kind::StrArray => {
+            ArgKind::Path | ArgKind::Str => return self.string(number, 0, node),
+            ArgKind::StrArray => {
                 match node {
                     Node::List { items, cut, .. } => {
                         self.untold += u32::from(*cut);
@@ -130,7 +130,7 @@ impl Encoder {
                 }
                 return;
             }
-            Kind::Buf(dir, of, len) => (dir, of, len),
+            ArgKind::Buf(dir, of, len) => (dir, of, len),
             kind => {
                 self.untold += u32::from(register(kind, node).is_none());
                 return;
@@ -164,7 +164,7 @@ impl Encoder {
         let size = if matches!(of, Of::I32) { 4 } else { 8 };
         let mut bytes = Vec::new();
         for node in nodes {
-            let Some(value) = register(Kind::Ulong, node) else {
+            let Some(value) = register(ArgKind::Ulong, node) else {
                 self.untold += 1;
                 return;
             };
@@ -260,12 +260,13 @@ impl Encoder {
                 self.untold += 1;
                 return;
             };
-            let len = memory::field(fields, field::IOV_LEN).and_then(|n| register(Kind::Ulong, n));
+            let len =
+                memory::field(fields, field::IOV_LEN).and_then(|n| register(ArgKind::Ulong, n));
             let (Some(len), Some(base)) = (len, memory::field(fields, field::IOV_BASE)) else {
                 self.untold += 1;
                 return;
             };
-            let address = register(Kind::Address, base).unwrap_or(SOMEWHERE);
+            let address = register(ArgKind::Address, base).unwrap_or(SOMEWHERE);
             head.extend(address.to_le_bytes());
             head.extend(len.to_le_bytes());
             let held = if out { len.min(left) } else { len };
@@ -289,8 +290,8 @@ impl Encoder {
         let mut header = vec![0; MSGHDR.size as usize];
         for of in MSGHDR.fields {
             let kind = match of.kind {
-                FieldKind::Flags(_, set) => Kind::Flags(set),
-                _ => Kind::Address,
+                FieldKind::Flags(_, set) => ArgKind::Flags(set),
+                _ => ArgKind::Address,
             };
             let node = memory::field(fields, of.name)
                 .map(|node| if out { sides(node).1 } else { sides(node).0 });
@@ -351,10 +352,10 @@ pub fn encoded(of: Of, node: &Node<'_>, length: u64) -> Option<Vec<u8>> {
         // `utimensat` prints special times by name.
         (Of::Struct(layout), Node::Word(word)) => memory::named_time(layout, word),
         (Of::I32 | Of::U32 | Of::Fds, Node::List { items, cut: false, .. }) => {
-            all(items, |item| Some(register(Kind::Ulong, item)?.to_le_bytes()[..4].to_vec()))
+            all(items, |item| Some(register(ArgKind::Ulong, item)?.to_le_bytes()[..4].to_vec()))
         }
         (Of::I64 | Of::U64, Node::List { items, cut: false, .. }) => {
-            all(items, |item| Some(register(Kind::Ulong, item)?.to_le_bytes().to_vec()))
+            all(items, |item| Some(register(ArgKind::Ulong, item)?.to_le_bytes().to_vec()))
         }
         (Of::SigSet, _) => Some(memory::signal_set(node)?.to_le_bytes().to_vec()),
         (Of::Siginfo, Node::Struct { fields, cut: false, .. }) => memory::siginfo(fields),
@@ -418,16 +419,16 @@ fn put(bytes: &mut [u8], at: usize, kind: FieldKind, node: &Node<'_>) -> Option<
     };
     match kind {
         FieldKind::Signed(size) | FieldKind::Unsigned(size) | FieldKind::Hex(size) => {
-            number(size, register(Kind::Address, node)?)
+            number(size, register(ArgKind::Address, node)?)
         }
-        FieldKind::Mode(size) => number(size, register(Kind::Mode, node)?),
-        FieldKind::Dev(size) => number(size, register(Kind::Dev, node)?),
-        FieldKind::Flags(size, set) => number(size, register(Kind::Flags(set), node)?),
+        FieldKind::Mode(size) => number(size, register(ArgKind::Mode, node)?),
+        FieldKind::Dev(size) => number(size, register(ArgKind::Dev, node)?),
+        FieldKind::Flags(size, set) => number(size, register(ArgKind::Flags(set), node)?),
         FieldKind::Enum(size, set) | FieldKind::Named(size, set) => {
-            number(size, register(Kind::Enum(set), node)?)
+            number(size, register(ArgKind::Enum(set), node)?)
         }
-        FieldKind::Signal => number(4, register(Kind::Signal, node)?),
-        FieldKind::Fd => number(4, register(Kind::Fd, node)?),
+        FieldKind::Signal => number(4, register(ArgKind::Signal, node)?),
+        FieldKind::Fd => number(4, register(ArgKind::Fd, node)?),
         FieldKind::SigSet => number(8, memory::signal_set(node)?),
         FieldKind::Text(size) | FieldKind::Bytes(size) => {
             let Node::Text { bytes: text, cut: false } = node else { return None };

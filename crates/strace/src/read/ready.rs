@@ -2,7 +2,7 @@
 
 use syscalls::flags;
 use syscalls::record::part;
-use syscalls::shape::{Arg, Dir, Kind, Of};
+use syscalls::shape::{Arg, ArgKind, Dir, Of};
 
 use super::encode::{Encoded, Memory, encoded};
 use super::memory::{bits, field};
@@ -20,7 +20,7 @@ pub fn found(args: &[Arg], rest: &[u8], call: &mut Encoded) -> Option<()> {
     let open = rest.iter().position(|&c| c == b'(')?;
     let (items, _) = Cursor::new(&rest[open + 1..]).items(b')').ok()?;
     for (number, arg) in (0u8..).zip(args) {
-        let Kind::Buf(Dir::InOut, of, _) = arg.kind else { continue };
+        let ArgKind::Buf(Dir::InOut, of, _) = arg.kind else { continue };
         let before = call.memory.iter().find(|memory| memory.arg == number && !memory.out);
         let Some(before) = before.map(|memory| memory.bytes.clone()) else { continue };
         let after = match (spelling::ready(arg.name), of) {

@@ -1,7 +1,7 @@
 //! The number that a node of the text stands for.
 
 use model::mounts::device;
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 
 use super::node::Node;
 use super::number;
@@ -10,14 +10,16 @@ use super::number;
 pub const SOMEWHERE: u64 = 0x1000;
 
 /// Returns the register value of an argument. For memory that is its address.
-pub fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
-    let address =
-        matches!(kind, Kind::Path | Kind::Str | Kind::StrArray | Kind::Buf(..) | Kind::Address);
+pub fn register(kind: ArgKind, node: &Node<'_>) -> Option<u64> {
+    let address = matches!(
+        kind,
+        ArgKind::Path | ArgKind::Str | ArgKind::StrArray | ArgKind::Buf(..) | ArgKind::Address
+    );
     match node {
         Node::Word(word) | Node::Labelled(word, _) => match kind {
-            Kind::Flags(set) | Kind::Enum(set) => number::of_set(word, set),
-            Kind::Mode => number::mode(word),
-            Kind::Signal => number::any(word).or_else(|| Some(number::signal(word)? as u64)),
+            ArgKind::Flags(set) | ArgKind::Enum(set) => number::of_set(word, set),
+            ArgKind::Mode => number::mode(word),
+            ArgKind::Signal => number::any(word).or_else(|| Some(number::signal(word)? as u64)),
             _ => number::any(word),
         },
         Node::Several(parts) => parts.iter().rev().find_map(|part| register(kind, part)),
@@ -34,7 +36,7 @@ pub fn register(kind: Kind, node: &Node<'_>) -> Option<u64> {
 
 /// Returns the number in a node.
 pub fn number_of(node: &Node<'_>) -> Option<u64> {
-    register(Kind::Ulong, node)
+    register(ArgKind::Ulong, node)
 }
 
 /// Parses the arguments of `makedev(a, b)`.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::BufRead;
 
 use syscalls::abi::tasks::{CLONE_THREAD, CLONE_VFORK, CLONE_VM};
-use syscalls::shape::Kind;
+use syscalls::shape::ArgKind;
 use syscalls::{Act, Handler, Syscall};
 use trace::event::StartHow;
 
@@ -155,7 +155,7 @@ impl Survey {
     /// Records the first label seen of each standard descriptor.
     fn label(&mut self, args: &[syscalls::Arg], nodes: &[Node<'_>]) {
         for (arg, node) in args.iter().zip(nodes) {
-            if let (Kind::Fd, Node::Labelled(fd, label)) = (arg.kind, node)
+            if let (ArgKind::Fd, Node::Labelled(fd, label)) = (arg.kind, node)
                 && let Some(fd) = fd.parse().ok().filter(|fd| (0..STANDARD).contains(fd))
             {
                 self.labels.entry(fd).or_insert_with(|| label.clone());

@@ -2,11 +2,11 @@
 
 use model::decode::shape::{Shape, shape_of};
 use model::decode::{self, Decoded, Limits, Returned};
-use model::{Contents, Value, View};
+use model::{Contents, Surroundings, Value};
 use syscalls::Handler;
 use syscalls::abi::errno;
 use syscalls::abi::tasks::CLONE_PARENT_SETTID;
-use syscalls::shape::{Arg, Dir, Kind, Of, Ret};
+use syscalls::shape::{Arg, ArgKind, Dir, Of, Ret};
 use trace::event::Call;
 
 use super::value::{self, hex, number, plain, push};
@@ -37,7 +37,7 @@ const LIMITS: Limits =
 /// Formats a call; without content, buffers are printed as addresses.
 pub fn write(
     call: &Call,
-    view: &View<'_>,
+    view: &Surroundings<'_>,
     contents: &mut dyn Contents,
     with_content: bool,
 ) -> (Written, Decoded) {
@@ -82,8 +82,8 @@ fn arguments(written: &mut Written, call: &Call, shape: &Shape, decoded: &Decode
     }
 }
 
-fn comes_out(kind: Kind) -> bool {
-    matches!(kind, Kind::Buf(Dir::Out | Dir::OutOnError | Dir::InOut, ..))
+fn comes_out(kind: ArgKind) -> bool {
+    matches!(kind, ArgKind::Buf(Dir::Out | Dir::OutOnError | Dir::InOut, ..))
 }
 
 fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Argument>) {
@@ -104,10 +104,10 @@ fn argument(out: &mut String, arg: &Arg, value: &Value, raw: u64, how: Option<Ar
     }
 }
 
-fn of_kind(out: &mut String, kind: Kind, value: &Value) {
+fn of_kind(out: &mut String, kind: ArgKind, value: &Value) {
     match (kind, value) {
-        (Kind::Mode, Value::Mode(mode)) => value::number_mode(out, *mode),
-        (Kind::Buf(_, of, _), _) => of_memory(out, of, value),
+        (ArgKind::Mode, Value::Mode(mode)) => value::number_mode(out, *mode),
+        (ArgKind::Buf(_, of, _), _) => of_memory(out, of, value),
         _ => plain(out, value),
     }
 }

@@ -4,7 +4,7 @@ use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::shape::{
-    Arg, Classes, Dir, FlagSet, Gives, Holder, Kind, Len, Of, OpenFlags, Operand, Replay, Ret,
+    Arg, ArgKind, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand, Replay, Ret,
     Syscall, Variant,
 };
 
@@ -193,7 +193,7 @@ impl Variant {
 
 const MASK_32: u64 = 0xffff_ffff;
 
-const fn arg(name: &'static str, kind: Kind) -> Arg {
+const fn arg(name: &'static str, kind: ArgKind) -> Arg {
     Arg { name, kind, operand: Operand::ByType }
 }
 
@@ -284,80 +284,80 @@ impl Arg {
 }
 
 pub const fn int(name: &'static str) -> Arg {
-    arg(name, Kind::Int)
+    arg(name, ArgKind::Int)
 }
 pub const fn uint(name: &'static str) -> Arg {
-    arg(name, Kind::Uint)
+    arg(name, ArgKind::Uint)
 }
 pub const fn long(name: &'static str) -> Arg {
-    arg(name, Kind::Long)
+    arg(name, ArgKind::Long)
 }
 pub const fn ulong(name: &'static str) -> Arg {
-    arg(name, Kind::Ulong)
+    arg(name, ArgKind::Ulong)
 }
 pub const fn hex(name: &'static str) -> Arg {
-    arg(name, Kind::Hex)
+    arg(name, ArgKind::Hex)
 }
 pub const fn mode(name: &'static str) -> Arg {
-    arg(name, Kind::Mode)
+    arg(name, ArgKind::Mode)
 }
 pub const fn addr(name: &'static str) -> Arg {
-    arg(name, Kind::Address)
+    arg(name, ArgKind::Address)
 }
 pub const fn fd(name: &'static str) -> Arg {
-    arg(name, Kind::Fd)
+    arg(name, ArgKind::Fd)
 }
 pub const fn dirfd(name: &'static str) -> Arg {
-    arg(name, Kind::DirFd)
+    arg(name, ArgKind::DirFd)
 }
 pub const fn pid(name: &'static str) -> Arg {
-    arg(name, Kind::Pid)
+    arg(name, ArgKind::Pid)
 }
 pub const fn uid(name: &'static str) -> Arg {
-    arg(name, Kind::Uid)
+    arg(name, ArgKind::Uid)
 }
 pub const fn gid(name: &'static str) -> Arg {
-    arg(name, Kind::Gid)
+    arg(name, ArgKind::Gid)
 }
 pub const fn dev(name: &'static str) -> Arg {
-    arg(name, Kind::Dev)
+    arg(name, ArgKind::Dev)
 }
 pub const fn sig(name: &'static str) -> Arg {
-    arg(name, Kind::Signal)
+    arg(name, ArgKind::Signal)
 }
 pub const fn off(name: &'static str) -> Arg {
-    arg(name, Kind::Offset)
+    arg(name, ArgKind::Offset)
 }
 pub const fn size(name: &'static str) -> Arg {
-    arg(name, Kind::Size)
+    arg(name, ArgKind::Size)
 }
 pub const fn path(name: &'static str) -> Arg {
-    arg(name, Kind::Path)
+    arg(name, ArgKind::Path)
 }
 pub const fn text(name: &'static str) -> Arg {
-    arg(name, Kind::Str)
+    arg(name, ArgKind::Str)
 }
 pub const fn texts(name: &'static str) -> Arg {
-    arg(name, Kind::StrArray)
+    arg(name, ArgKind::StrArray)
 }
 pub const fn bits(name: &'static str, set: &'static FlagSet) -> Arg {
-    arg(name, Kind::Flags(set))
+    arg(name, ArgKind::Flags(set))
 }
 pub const fn one(name: &'static str, set: &'static FlagSet) -> Arg {
-    arg(name, Kind::Enum(set))
+    arg(name, ArgKind::Enum(set))
 }
 
 /// Memory that the kernel reads.
 pub const fn input(name: &'static str, of: Of, len: Len) -> Arg {
-    arg(name, Kind::Buf(Dir::In, of, len))
+    arg(name, ArgKind::Buf(Dir::In, of, len))
 }
 /// Memory that the kernel writes.
 pub const fn output(name: &'static str, of: Of, len: Len) -> Arg {
-    arg(name, Kind::Buf(Dir::Out, of, len))
+    arg(name, ArgKind::Buf(Dir::Out, of, len))
 }
 /// Memory that the kernel reads and writes.
 pub const fn inout(name: &'static str, of: Of, len: Len) -> Arg {
-    arg(name, Kind::Buf(Dir::InOut, of, len))
+    arg(name, ArgKind::Buf(Dir::InOut, of, len))
 }
 /// One struct that the kernel reads.
 pub const fn in_struct(name: &'static str, layout: &'static Layout) -> Arg {
@@ -373,7 +373,7 @@ pub const fn inout_struct(name: &'static str, layout: &'static Layout) -> Arg {
 }
 /// One struct that the kernel writes when the call fails.
 pub const fn error_struct(name: &'static str, layout: &'static Layout) -> Arg {
-    arg(name, Kind::Buf(Dir::OutOnError, Of::Struct(layout), Len::Fixed(layout.size)))
+    arg(name, ArgKind::Buf(Dir::OutOnError, Of::Struct(layout), Len::Fixed(layout.size)))
 }
 /// A struct whose size the caller passes.
 pub const fn in_sized(name: &'static str, layout: &'static Layout, len: Len) -> Arg {

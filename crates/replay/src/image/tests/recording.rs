@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use model::decode::shape::shape_of;
 use syscalls::record::{RESULT, data_flag, part};
-use syscalls::shape::{Dir, Kind, Of};
+use syscalls::shape::{ArgKind, Dir, Of};
 use tempfile::TempDir;
 use trace::event::{
     Call, Content, Data, Event, EventKind, Identity, OpenFd, Outcome, Preamble, ProcessState,
@@ -256,8 +256,8 @@ impl Recording {
             let Some(kind) = shape.args.get(usize::from(*arg)).map(|arg| arg.kind) else {
                 continue;
             };
-            let out = matches!(kind, Kind::Buf(Dir::Out, ..));
-            let vector = matches!(kind, Kind::Buf(_, Of::Iovec, _));
+            let out = matches!(kind, ArgKind::Buf(Dir::Out, ..));
+            let vector = matches!(kind, ArgKind::Buf(_, Of::Iovec, _));
             call.data.push(Data {
                 arg: *arg,
                 part: if vector { part::CONTENT } else { part::WHOLE },

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use model::DescriptorTable;
 use syscalls::abi::files::O_TRUNC;
-use syscalls::shape::{Dir, Kind, Of};
+use syscalls::shape::{ArgKind, Dir, Of};
 use syscalls::{Act, Operand, Ret, attributes, flags};
 use trace::event::Call;
 
@@ -134,7 +134,9 @@ pub fn common(a: Range<u64>, b: Range<u64>) -> Option<Range<u64>> {
 /// Finds the argument that returns a file's size, and the offset of the size in it.
 fn size_of_file(said: &Said) -> Option<(u8, u32)> {
     said.args.iter().zip(0..).find_map(|(arg, number)| match arg.kind {
-        Kind::Buf(Dir::Out, Of::Struct(layout), _) => Some((number, attributes::size_at(layout)?)),
+        ArgKind::Buf(Dir::Out, Of::Struct(layout), _) => {
+            Some((number, attributes::size_at(layout)?))
+        }
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use model::{Description, DescriptorTable};
 use syscalls::abi::files::MSG_PEEK;
-use syscalls::shape::{Classes, Kind};
+use syscalls::shape::{ArgKind, Classes};
 use syscalls::{Ret, flags};
 use trace::event::Call;
 
@@ -55,7 +55,7 @@ fn peeks(said: &Said, call: &Call) -> bool {
 /// Returns the queues in both directions of all streams that a call writes through.
 pub fn written_through(said: &Said, call: &Call, table: &DescriptorTable) -> Vec<u64> {
     let moves = said.ret == Ret::Size && said.row.classes.intersects(Classes::WRITE);
-    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, Kind::Fd));
+    let fds = said.args.iter().zip(call.args).filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd));
     let open = fds.filter_map(|(_, fd)| Some(table.get(fd as i32)?.description));
     let streams = open.filter(|description| moves && is_stream(description));
     streams.flat_map(|stream| [queue_of(stream, false), queue_of(stream, true)]).collect()
