@@ -28,11 +28,14 @@ pub fn call_details(
         details.push(("path", Detail::Name(path)));
     }
     if !decoded.args.is_empty() {
-        let args = decoded.args.iter().map(|(name, value)| (*name, detail(name, value)));
+        let args = decoded.args.iter().enumerate().map(|(index, (name, value))| {
+            let is_environment = decoded.environment == Some(index);
+            (*name, if is_environment { environment(value) } else { detail(value) })
+        });
         details.push(("args", Detail::Group(args.collect())));
     }
     match &decoded.result {
-        Returned::Value(value) => details.push(("ret", detail("ret", value))),
+        Returned::Value(value) => details.push(("ret", detail(value))),
         Returned::Error { errno, name } => {
             details.push(("ret", Detail::Int(-1)));
             let errno = name.map_or_else(|| errno.to_string(), |(name, _)| name.to_string());
@@ -61,7 +64,14 @@ fn path(decoded: &decode::Decoded, moment: &Moment<'_>) -> Option<String> {
     Some(shown)
 }
 
-fn detail(name: &str, value: &Value) -> Detail {
+fn environment(value: &Value) -> Detail {
+    let Value::Array { .. } = value else { return detail(value) };
+    let mut shown = String::new();
+    text::environment(&mut shown, value, STYLE);
+    Detail::Text(shown)
+}
+
+fn detail(value: &Value) -> Detail {
     match value {
         Value::Int(number) => Detail::Int(*number),
         Value::Uint(number) => Detail::Uint(*number),
@@ -70,7 +80,7 @@ fn detail(name: &str, value: &Value) -> Detail {
         Value::Bytes(bytes) => Detail::Address(bytes.at),
         _ => {
             let mut shown = String::new();
-            text::argument(&mut shown, name, value, STYLE);
+            text::render(&mut shown, value, STYLE);
             let again = match value {
                 Value::Text { path, .. } => *path,
                 Value::Array { .. } | Value::Struct { .. } | Value::Changed(..) => false,

@@ -176,11 +176,14 @@ pub fn called(
     let decoded = decode::decode(call, &moment.view(), contents, limits);
     out.push_str(&decoded.name);
     out.push('(');
-    for (index, (name, value)) in decoded.args.iter().enumerate() {
+    for (index, (_, value)) in decoded.args.iter().enumerate() {
         if index > 0 {
             out.push_str(", ");
         }
-        text::argument(out, name, value, style);
+        match decoded.environment == Some(index) {
+            true => text::environment(out, value, style),
+            false => text::render(out, value, style),
+        }
     }
     out.push(')');
     if decoded.unknown_variant {

@@ -26,10 +26,10 @@ pub struct Style {
     pub verbose: bool,
 }
 
-/// Appends an argument. Some values are abbreviated depending on the argument's `name`.
-pub fn argument(out: &mut String, name: &str, value: &Value, style: Style) {
+/// Appends the environment of a program, abbreviated unless the style is verbose.
+pub fn environment(out: &mut String, value: &Value, style: Style) {
     match value {
-        Value::Array { items, more, at } if name == "envp" && !style.verbose => {
+        Value::Array { items, more, at } if !style.verbose => {
             let count = items.len() as u64 + more;
             let _ = write!(out, "{at:#x} /* {count} var{} */", if count == 1 { "" } else { "s" });
         }

@@ -7,6 +7,7 @@
 mod access;
 #[cfg(test)]
 mod borders;
+mod buffers;
 mod confine;
 mod message;
 mod names;
@@ -17,6 +18,7 @@ mod share;
 mod value;
 mod vector;
 
+pub use buffers::{find, pieces};
 pub use names::is_of_names;
 
 use std::io;
@@ -35,14 +37,11 @@ use crate::memory::{Memory, Span};
 use crate::options::Fill;
 use crate::space::Space;
 use crate::treatment::{TRANSFER_MAX, is_device, needs_privilege};
+use buffers::{SLACK, bounded};
 use value::{Arguments, COUNT, Value, lower, put_word};
 
-/// Extra room in output buffers, to notice when more comes out than was recorded.
-const SLACK: usize = 64 << 10;
 /// Slack for fd-to-fd transfers, and for calls that failed when recorded.
 pub const FREE_SLACK: usize = 64 << 10;
-/// Most input bytes of a call that failed.
-const FAILED_MAX: usize = 64 << 10;
 /// Most input bytes of a call that transfers none, such as lists of groups. The kernel accepts
 /// less.
 const GIVEN_MAX: usize = 1 << 20;
@@ -527,7 +526,7 @@ impl Maker {
             GoOn::Bytes { pointer, len } => (Some(pointer), len),
             GoOn::Vector { pointer } => {
                 if let Some(vector) = self.values.memory(pointer) {
-                    vector::skip(vector, bytes);
+                    buffers::skip(vector, bytes);
                 }
                 return true;
             }
@@ -601,42 +600,7 @@ impl Call {
     }
 }
 
-/// Input bytes of `want` to pass, given the recorded result.
-fn bounded(want: usize, ret: i64) -> usize {
-    match usize::try_from(ret) {
-        Ok(0) => want.min(FAILED_MAX),
-        Ok(took) => want.min(took),
-        Err(_) => want.min(FAILED_MAX),
-    }
-}
-
 /// Length of the memory that a struct points to: as recorded, but not much more than is stored.
 fn told_len(piece: &Piece, batch: &Batch) -> usize {
     (piece.true_len as usize).min(batch.stored_len(piece) + SLACK).min(GIVEN_MAX)
-}
-
-/// Returns the pieces of an argument's part, in order.
-pub fn pieces<'a>(
-    batch: &'a Batch,
-    call: &Call,
-    number: usize,
-    part: u8,
-    out: bool,
-) -> impl Iterator<Item = &'a Piece> {
-    batch
-        .pieces_of(call)
-        .iter()
-        .filter(move |p| usize::from(p.arg) == number && p.part == part && p.out == out)
-}
-
-/// Returns one piece of an argument.
-pub fn find<'a>(
-    batch: &'a Batch,
-    call: &Call,
-    number: usize,
-    part: u8,
-    index: u16,
-    out: bool,
-) -> Option<&'a Piece> {
-    pieces(batch, call, number, part, out).find(|piece| piece.index == index)
 }

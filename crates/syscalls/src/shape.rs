@@ -205,6 +205,8 @@ pub enum Operand {
     FileId,
     /// The list of supplementary groups.
     Groups,
+    /// The environment of a program.
+    Environment,
 }
 
 impl Arg {

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use syscalls::abi::errno;
 use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::{data_flag, part};
-use syscalls::shape::{ArgKind, Dir, Holder, Len, Of, Ret};
+use syscalls::shape::{ArgKind, Dir, Holder, Len, Of, Operand, Ret};
 use trace::event::{Call, Data, Outcome};
 
 use crate::contents::{Contents, has, latest, piece};
@@ -55,6 +55,8 @@ pub struct Decoded {
     pub name: Cow<'static, str>,
     /// Name and value of each argument.
     pub args: Vec<(&'static str, Value)>,
+    /// Which of them is the environment of a program.
+    pub environment: Option<usize>,
     /// The outcome.
     pub result: Returned,
     /// True if no variant of the row matches, so the memory behind the arguments was not captured.
@@ -91,6 +93,7 @@ pub fn decode(
     let args = args.take(6).map(|(arg, n)| (arg.name, decoder.argument(n, arg.kind))).collect();
     Decoded {
         args,
+        environment: shape.args.iter().position(|arg| arg.is(Operand::Environment)),
         result: result(call, &shape, view),
         unknown_variant: shape.unknown_variant,
         name: shape.name,

@@ -3,8 +3,9 @@
 use syscalls::record::part;
 use syscalls::shape::Dir;
 
+use super::buffers::{SLACK, bounded, find, pieces};
 use super::value::{Value, put_element, put_word};
-use super::{GIVEN_MAX, Maker, SLACK, bounded, find, pieces, vector};
+use super::{GIVEN_MAX, Maker, vector};
 use crate::batch::{Batch, Call};
 use crate::memory::Span;
 use crate::options::Fill;

@@ -11,7 +11,7 @@ use syscalls::record::part;
 use syscalls::shape::operand;
 use syscalls::{Act, Operand, layout};
 
-use super::find;
+use super::buffers::find;
 use crate::batch::{Batch, Call};
 use crate::space::Space;
 

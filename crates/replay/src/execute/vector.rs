@@ -3,8 +3,9 @@
 use syscalls::record::part;
 use syscalls::shape::Dir;
 
+use super::Maker;
+use super::buffers::{ELEMENT, SLACK, bounded, find, pieces};
 use super::value::{Value, put_element};
-use super::{Maker, SLACK, bounded, find, pieces};
 use crate::batch::{Batch, Call};
 use crate::certainty::Reason;
 use crate::memory::Span;
@@ -15,9 +16,6 @@ use crate::treatment::TRANSFER_MAX;
 const ELEMENTS_MAX: usize = 1024;
 /// Most room for output of a call that failed.
 const ROOM_MAX: usize = 64 << 10;
-/// Size of an element.
-const ELEMENT: usize = size_of::<libc::iovec>();
-
 impl Maker {
     /// Builds a vector of buffers whose length is another argument.
     pub(super) fn vector(
@@ -163,20 +161,4 @@ impl Maker {
 pub fn lens(bytes: &[u8]) -> Vec<usize> {
     let len = |element: &[u8]| element[8..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
     bytes.chunks_exact(ELEMENT).map(|element| len(element) as usize).collect()
-}
-
-/// Removes bytes already moved from a vector.
-pub fn skip(vector: Span, bytes: usize) {
-    let mut bytes = bytes;
-    // SAFETY: the vector is our memory, which only its builder accesses.
-    let elements = unsafe { vector.bytes_mut() }.chunks_exact_mut(ELEMENT);
-    for element in elements {
-        let (base, len) = element.split_at_mut(ELEMENT / 2);
-        let word = |half: &[u8]| half.first_chunk().map_or(0, |word| usize::from_ne_bytes(*word));
-        let part = bytes.min(word(len));
-        let (start, left) = (word(base).wrapping_add(part), word(len) - part);
-        base.copy_from_slice(&start.to_ne_bytes());
-        len.copy_from_slice(&left.to_ne_bytes());
-        bytes -= part;
-    }
 }

@@ -37,7 +37,7 @@ pub static ROWS: &[Syscall] = &[
     ]).does(Act::Spawn).gives(Gives::Object("pidfd")).until_exec().handled(Handler::Clone),
     call(57, "fork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Fork),
     call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Vfork),
-    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), texts("envp")]).does(Act::Execute).handled(Handler::Exec),
+    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), environment("envp")]).does(Act::Execute).handled(Handler::Exec),
     call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]).handled(Handler::ExitThread),
     call(61, "wait4", PROCESS.or(WAIT), IGNORED, Ret::Pid, &[
         pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
@@ -75,7 +75,7 @@ pub static ROWS: &[Syscall] = &[
         bits("flags", &f::NO_FLAGS)]),
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
-        dirfd("dirfd"), path("pathname"), texts("argv"), texts("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt),
+        dirfd("dirfd"), path("pathname"), texts("argv"), environment("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]).gives(Gives::Process).until_exec(),
     call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).handled(Handler::CloneByStruct),
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor).until_exec(),

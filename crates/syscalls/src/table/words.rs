@@ -337,6 +337,10 @@ pub const fn path(name: &'static str) -> Arg {
 pub const fn text(name: &'static str) -> Arg {
     arg(name, ArgKind::Str)
 }
+/// The environment of a program.
+pub const fn environment(name: &'static str) -> Arg {
+    texts(name).used_as(Operand::Environment)
+}
 pub const fn texts(name: &'static str) -> Arg {
     arg(name, ArgKind::StrArray)
 }
