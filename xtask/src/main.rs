@@ -18,7 +18,6 @@ cargo xtask TASK
 
   test [ARGS...]          install what the tests use, run all of them; ARGS go to cargo test
   tidy                    check the style that no compiler checks
-    --lower                 first shorten the list of what is still there of it
   bench record [OPTIONS]  what recording costs, beside strace
     --only NAME             this workload (may be given several times)
     --runs N                how often each is run (default 5)
@@ -47,7 +46,6 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test", rest @ ..] => test::run(rest),
         ["tidy"] => tidy::run(repository()),
-        ["tidy", "--lower"] => tidy::lower(repository()),
         ["bench", "record", rest @ ..] => bench::run(rest),
         ["bench", "stat", rest @ ..] => bench::stat::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),

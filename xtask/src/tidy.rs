@@ -10,16 +10,13 @@ mod names;
 mod numbers;
 mod scopes;
 mod sources;
-mod still;
 mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cycles::Cycle;
 use sources::Finding;
-use still::Still;
 use words::Words;
 
 use crate::Complaint;
@@ -68,50 +65,25 @@ pub fn run(root: &Path) -> Result<(), Complaint> {
     Err(format!("not tidy:\n{}", broken.join("\n")))
 }
 
-/// Shortens the list of what is still there to what is there, and checks every rule.
-pub fn lower(root: &Path) -> Result<(), Complaint> {
-    let files = read(root)?;
-    let text = still(&files)?.lowered(&find(&files)?);
-    std::fs::write(root.join(still::LIST), text)
-        .map_err(|error| format!("cannot write {}: {error}", still::LIST))?;
-    run(root)
-}
-
 /// Checks the rules for which Rust sources are parsed.
 fn of_sources(files: &Files) -> Result<Vec<(&'static str, Vec<String>)>, Complaint> {
-    let (still, found) = (still(files)?, find(files)?);
-    let into_rows = "let the row say what is asked (crates/syscalls)";
-    let from_abi = "take them from syscalls::abi, and ask the row of a call";
-    let apart = "move what both need into a file of its own";
-    Ok(vec![
-        ("names of the table stay in it", still.compare("names", into_rows, &found.names)),
-        (
-            "numbers of the kernel stay in their room",
-            still.compare("numbers", from_abi, &found.numbers),
-        ),
-        ("files depend on each other one way", still.compare_cycles(apart, &found.cycles)),
-    ])
-}
-
-fn still(files: &Files) -> Result<Still, Complaint> {
-    Still::parse(files.get(Path::new(still::LIST)).map_or("", String::as_str))
-}
-
-/// What the rules forbid of which some is still there.
-struct Found {
-    names: Vec<Finding>,
-    numbers: Vec<Finding>,
-    cycles: Vec<Cycle>,
-}
-
-fn find(files: &Files) -> Result<Found, Complaint> {
     let sources = sources::read(files)?;
     let words = Words::read(&sources)?;
-    Ok(Found {
-        names: names::compared(&sources, &words),
-        numbers: numbers::outside(&sources, &words),
-        cycles: cycles::all(&sources),
-    })
+    let said = |found: Vec<Finding>, instead: &str| {
+        found.iter().map(|one| format!("{one}: {instead}")).collect()
+    };
+    let (into_rows, from_abi) = ("let its row say what is asked", "take it from syscalls::abi");
+    Ok(vec![
+        ("names of the table stay in it", said(names::compared(&sources, &words), into_rows)),
+        (
+            "numbers of the kernel stay in their room",
+            said(numbers::outside(&sources, &words), from_abi),
+        ),
+        (
+            "files depend on each other one way",
+            cycles::all(&sources).iter().map(ToString::to_string).collect(),
+        ),
+    ])
 }
 
 /// Reads all text files that git tracks or would add.

@@ -1,6 +1,7 @@
 //! Files of a crate depend on each other one way: no file uses one that uses it, however far round.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use super::scopes::{Crate, Module};
@@ -22,6 +23,17 @@ pub struct Cycle {
     pub files: BTreeSet<PathBuf>,
     /// Uses among them.
     pub uses: Vec<Use>,
+}
+
+impl Display for Cycle {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        for one in &self.uses {
+            let (from, used) = (one.from.display(), one.to.display());
+            writeln!(to, "{from}:{} uses {used}", one.line)?;
+        }
+        write!(to, "these files lead to each other; move what both need into a file of its own:")?;
+        self.files.iter().try_for_each(|file| write!(to, "\n  {}", file.display()))
+    }
 }
 
 /// Finds the cycles of all crates.

@@ -2,6 +2,7 @@
 
 mod plain;
 
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 use syn::visit_mut::VisitMut;
@@ -40,6 +41,12 @@ pub struct Finding {
     pub line: usize,
     /// What is there.
     pub what: String,
+}
+
+impl Display for Finding {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        write!(to, "{}:{}: {}", self.path.display(), self.line, self.what)
+    }
 }
 
 /// Reads the sources of all crates of the product.
