@@ -247,7 +247,9 @@ impl Output {
         }
         // Room until the next check, as much for what is pending then, and for the end.
         let margin = (2 * self.check_bytes).max(self.size_max / 64) + self.writer.bytes_for_end();
-        if self.writer.bytes_written().saturating_add(margin) >= self.size_max {
+        // On a busy machine some of it is still pending.
+        let written = self.writer.bytes_written().saturating_add(self.writer.bytes_pending());
+        if written.saturating_add(margin) >= self.size_max {
             let max = self.size_max;
             let which = "--max-size, or ulimit -f";
             self.stop(GapWhy::SizeLimit, format!("the trace may have {max} bytes ({which})"));
