@@ -61,7 +61,7 @@ impl Made {
     pub fn excuse(&self, call: &Call) -> Option<Excuse> {
         match self {
             Made::Return(..0) => call.certainty.excuse_of_error(),
-            Made::Return(_) | Made::Data { .. } => call.certainty.excuse(),
+            Made::Return(_) | Made::Moved(_) | Made::Data { .. } => call.certainty.excuse(),
             _ => None,
         }
     }

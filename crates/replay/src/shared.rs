@@ -346,6 +346,7 @@ impl Shared {
         lanes.iter().all(|lane| {
             std::ptr::eq(mine, &**lane)
                 || lane.position() >= exit
+                // We may hold it up; for later actions that our result shows, we have waited.
                 || matches!(lane.mood(), Mood::Appeals | Mood::Over)
                 || lane.mood() == Mood::Waits && waits_for(lane, mine, &by_thread)
         })

@@ -2,7 +2,7 @@
 
 use model::contents::{is_cut, piece};
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
-use syscalls::abi::files::{AF_UNIX, O_APPEND};
+use syscalls::abi::files::{AF_UNIX, O_APPEND, O_CREAT, O_EXCL};
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, Classes, Dir};
 use syscalls::{Act, Gives, flags, layout};
@@ -114,8 +114,10 @@ impl Planner<'_> {
         };
         self.follow_outside(event.thread, said, call, step);
         self.doubt_sent_files();
-        if ret == 0 {
+        if ret == 0 || ret > 0 && said.act == Act::Open {
             self.doubt_by_new_names(said, call, &paths);
+        }
+        if ret == 0 {
             self.judge.learn_names(said, call, &paths);
         }
         self.follow_rules(index, said, ret);
@@ -230,19 +232,22 @@ impl Planner<'_> {
 
     /// Moves doubts along with files whose paths change.
     fn doubt_by_new_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
-        if !self.doubts.any() {
+        if !self.doubts.any() && !self.others_matter() {
             return;
         }
-        let hashes: Vec<u64> = paths.iter().map(|(_, path)| hash_of(path)).collect();
-        match (said.act, &hashes[..]) {
-            (Act::Rename, &[from, to]) if !exchanges(said, call) => self.doubts.renamed(from, to),
-            (
-                Act::Rename | Act::Remove | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink,
-                _,
-            ) => {
-                hashes.into_iter().for_each(|file| self.doubts.forget(file));
+        let doubts = &mut self.doubts;
+        match (said.act, paths) {
+            (Act::Rename, [(_, from), (_, to)]) if !exchanges(said, call) => {
+                doubts.renamed(hash_of(from), hash_of(to));
             }
-            (Act::HardLink, &[from, to]) => self.doubts.linked(from, to),
+            (Act::HardLink, [(_, from), (_, to)]) => doubts.linked(hash_of(from), hash_of(to)),
+            (Act::Remove, [(_, path)]) => doubts.removed(hash_of(path)),
+            (Act::Rename | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink, _) => {
+                paths.iter().for_each(|(_, path)| doubts.replaced(hash_of(path)));
+            }
+            (Act::Open, [.., (_, path)]) if must_be_new(said, call) => {
+                doubts.replaced(hash_of(path));
+            }
             _ => {}
         }
     }
@@ -469,6 +474,12 @@ impl Planner<'_> {
             _ => mark.get(),
         }
     }
+}
+
+/// Whether an open works only if there was no file.
+fn must_be_new(said: &Said, call: &Call) -> bool {
+    const NEW: u64 = O_CREAT | O_EXCL;
+    said.of_set(call, &flags::OPEN).is_some_and(|flags| flags & NEW == NEW)
 }
 
 /// Gives the ends of a new socket pair adjacent numbers.

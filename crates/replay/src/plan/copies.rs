@@ -6,10 +6,11 @@
 //! the child as well, unless its own calls show that it had them: an extra pipe end could block a
 //! reader forever, a missing one blocks nothing.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use model::contents::is_out;
-use syscalls::abi::errno::{self, EBADF};
+use syscalls::abi::errno::{self, EAGAIN, EBADF, EPIPE};
 use syscalls::shape::Of;
 use syscalls::{Arg, ArgKind, Operand, Ret};
 use trace::Trace;
@@ -123,23 +124,33 @@ fn shows(call: &Call, fd: i32) -> Option<Shown> {
     if said.args.iter().zip(call.args).any(uses) {
         return match ret {
             0.. => Some(Shown::Had),
-            // Of a transfer: perhaps it is open for the other direction only.
-            _ if errno::of_result(ret) == Some(EBADF) && said.ret != Ret::Size => {
-                Some(Shown::NotHad)
-            }
-            _ => None,
+            _ => match errno::of_result(ret) {
+                // Of a transfer: perhaps it is open for the other direction only.
+                Some(EBADF) if said.ret != Ret::Size => Some(Shown::NotHad),
+                // That is what there is behind the number.
+                Some(EAGAIN | EPIPE | libc::ESPIPE) => Some(Shown::Had),
+                _ => None,
+            },
         };
     }
-    let given = call.data.iter().filter(|data| is_out(data) && ret >= 0).any(|data| {
+    let given = call.data.iter().filter(|data| is_out(data) && ret >= 0).flat_map(|data| {
         let arg = said.args.get(usize::from(data.arg));
         let are_numbers = arg.is_some_and(|arg| matches!(arg.kind, ArgKind::Buf(_, Of::Fds, _)));
-        let is_it = |word: &[u8; 4]| i32::from_le_bytes(*word) == fd;
-        matches!(&data.content, Content::Inline(bytes) if are_numbers && bytes.as_chunks().0.iter().any(is_it))
+        let words = match &data.content {
+            Content::Inline(bytes) if are_numbers => bytes.as_chunks().0,
+            _ => &[],
+        };
+        words.iter().map(|word| i32::from_le_bytes(*word))
     });
-    if given {
-        return Some(Shown::NotHad);
+    // These, and an open, take the lowest free numbers.
+    match given.fold(None, |shown, given| match given.cmp(&fd) {
+        Ordering::Equal => Some(Shown::NotHad),
+        Ordering::Greater => shown.or(Some(Shown::Had)),
+        Ordering::Less => shown,
+    }) {
+        None => {}
+        shown => return shown,
     }
-    // An open takes the lowest free number.
     let opens = said.args.iter().any(|arg| matches!(arg.kind, ArgKind::Path));
     match said.ret {
         Ret::Fd if ret == i64::from(fd) => Some(Shown::NotHad),
@@ -180,6 +191,9 @@ mod tests {
             r.read(5, b"x");
         };
         assert_eq!(gone(new_pipe), [5, 6], "those are others");
+        let fails = |error: i64| gone(|r| _ = r.call("pread64", &[6, 1, 1, 0], &[], -error));
+        assert_eq!(fails(29), [5], "it has no places");
+        assert_eq!(fails(9), [5, 6]);
         assert_eq!(gone(|r| r.numbers("dup2", &[6, 1], 1)), [5]);
         assert_eq!(gone(|r| r.numbers("dup2", &[1, 6], 6)), [5, 6], "whatever it was");
     }
@@ -194,6 +208,13 @@ mod tests {
         assert_eq!(opens(5), [5, 6], "6 is not told");
         assert_eq!(opens(6), [6], "5 was in use");
         assert!(opens(7).is_empty());
+        let pipe = |numbers: [u8; 2]| {
+            let data = numbers.map(|number| [number, 0, 0, 0]).concat();
+            gone(|r| _ = r.call("pipe2", &[1, 0], &[(0, &data)], 0))
+        };
+        assert_eq!(pipe([5, 7]), [5], "6 was in use");
+        assert!(pipe([7, 8]).is_empty());
+        assert_eq!(pipe([4, 6]), [6], "5 was in use");
     }
 
     #[test]

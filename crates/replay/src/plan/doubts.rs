@@ -10,6 +10,8 @@ use crate::outcome::Doubt;
 
 /// Number of recent stretches kept.
 const DOUBTS_MAX: usize = 64;
+/// Number of recent renames kept.
+const RENAMES_MAX: usize = 64;
 /// Number of streams kept.
 const STREAMS_MAX: usize = 1 << 16;
 
@@ -21,6 +23,8 @@ struct Stretch {
     bytes: Range<u64>,
     /// The end of the file is in doubt as well.
     ends: bool,
+    /// The file has lost that path: only descriptors from before know it by that.
+    gone: bool,
     /// Message for users.
     why: &'static str,
     /// The clock of doubts when it was found.
@@ -40,6 +44,7 @@ impl Stretch {
             && self.bytes.start <= other.bytes.start
             && other.bytes.end <= self.bytes.end
             && (self.ends || !other.ends)
+            && (!self.gone || other.gone)
     }
 }
 
@@ -47,6 +52,8 @@ impl Stretch {
 #[derive(Default)]
 pub struct Doubts {
     stretches: VecDeque<Stretch>,
+    /// Paths by which descriptors may know files that were renamed, and the paths of these now.
+    renames: VecDeque<(u64, u64)>,
     /// Per stream, the range from the first to the last byte written by two calls at once.
     mixed: HashMap<u64, Range<u64>>,
     /// Streams whose offsets are unknown.
@@ -102,12 +109,12 @@ impl Doubts {
             _ => return,
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
-        self.remember(Stretch { file: a.file, bytes, ends, why: TWO_WROTE, since: 0 });
+        self.remember(Stretch { file: a.file, bytes, ends, gone: false, why: TWO_WROTE, since: 0 });
     }
 
     /// Marks a whole file and its end as unknown.
     pub fn lose_file(&mut self, file: u64, why: &'static str) {
-        self.remember(Stretch { file, bytes: ALL, ends: true, why, since: 0 });
+        self.remember(Stretch { file, bytes: ALL, ends: true, gone: false, why, since: 0 });
     }
 
     /// Marks a file that was written at a place in doubt.
@@ -160,7 +167,17 @@ impl Doubts {
         are
     }
 
-    fn remember(&mut self, mut stretch: Stretch) {
+    /// A stretch found by a path that the file has no more is also at the path that it has now.
+    fn remember(&mut self, stretch: Stretch) {
+        let file = stretch.file;
+        let now = self.renames.iter().find(|(from, _)| *from == file).map(|(_, to)| *to);
+        if let Some(file) = now {
+            self.keep(Stretch { file, ..stretch.clone() });
+        }
+        self.keep(Stretch { gone: now.is_some(), ..stretch });
+    }
+
+    fn keep(&mut self, mut stretch: Stretch) {
         self.clock += 1;
         stretch.since = self.clock;
         if let Some(other) = self.stretches.iter_mut().find(|other| other.covers(&stretch)) {
@@ -169,7 +186,8 @@ impl Doubts {
         }
         self.stretches.retain(|other| !stretch.covers(other));
         if self.stretches.len() == DOUBTS_MAX {
-            self.stretches.pop_front();
+            let gone = self.stretches.iter().position(|stretch| stretch.gone);
+            self.stretches.remove(gone.unwrap_or(0));
         }
         self.stretches.push_back(stretch);
     }
@@ -192,35 +210,49 @@ impl Doubts {
         self.stretches.iter().any(|stretch| stretch.file == file && stretch.ends)
     }
 
-    /// Forgets a path, which now belongs to another file.
-    pub fn forget(&mut self, file: u64) {
+    /// A path now belongs to another file.
+    pub fn replaced(&mut self, file: u64) {
         self.stretches.retain(|stretch| stretch.file != file);
+        self.renames.retain(|(from, to)| *from != file && *to != file);
     }
 
-    /// Moves a file's doubts to its new path.
+    /// A path is gone. Its file may still be open.
+    pub fn removed(&mut self, file: u64) {
+        let stretches = self.stretches.iter_mut().filter(|stretch| stretch.file == file);
+        stretches.for_each(|stretch| stretch.gone = true);
+    }
+
+    /// A file has a new path. Descriptors know it by the old one.
     pub fn renamed(&mut self, from: u64, to: u64) {
         if from != to {
-            self.forget(to);
-            let stretches = self.stretches.iter_mut().filter(|stretch| stretch.file == from);
-            stretches.for_each(|stretch| stretch.file = to);
+            self.linked(from, to);
+            self.removed(from);
+            let chain = self.renames.iter_mut().filter(|(_, now)| *now == from);
+            chain.for_each(|(_, now)| *now = to);
+            self.renames.retain(|(old, _)| *old != from);
+            if self.renames.len() == RENAMES_MAX {
+                self.renames.pop_front();
+            }
+            self.renames.push_back((from, to));
         }
     }
 
     /// Copies a file's doubts to an additional path.
     pub fn linked(&mut self, from: u64, to: u64) {
         if from != to {
-            self.forget(to);
-            let both = self.stretches.iter().filter(|stretch| stretch.file == from);
+            self.replaced(to);
+            let is_there = |stretch: &&Stretch| stretch.file == from && !stretch.gone;
+            let both = self.stretches.iter().filter(is_there);
             let more: Vec<_> =
                 both.map(|stretch| Stretch { file: to, ..stretch.clone() }).collect();
-            more.into_iter().for_each(|stretch| self.remember(stretch));
+            more.into_iter().for_each(|stretch| self.keep(stretch));
         }
     }
 
     /// Returns all files with doubts left, by hashes of their paths.
     pub fn left(&self) -> HashMap<u64, Doubt> {
         let mut left = HashMap::new();
-        for stretch in &self.stretches {
+        for stretch in self.stretches.iter().filter(|stretch| !stretch.gone) {
             let why = stretch.why;
             left.entry(stretch.file).or_insert(Doubt { why, ends: false, all: false }).ends |=
                 stretch.ends;
@@ -301,7 +333,7 @@ mod tests {
         assert!(!doubts.any());
         doubts.add(&writes(0, 100), &writes(50, 50));
         assert!(!doubts.concern(&call(Does::FindsEnd(100))), "both ended there");
-        doubts.forget(1);
+        doubts.replaced(1);
         doubts.add(&call(Does::Cuts(10)), &call(Does::Cuts(10)));
         doubts.add(&reads(0, 100), &writes(0, 100));
         assert!(!doubts.any());
@@ -363,11 +395,13 @@ mod tests {
         assert!(doubts.concern(&reads(5000, 1)) && doubts.concern(&anywhere));
         assert!(!doubts.concern(&call(Does::FindsEnd(20))), "both are there");
         doubts.renamed(1, 2);
-        assert!(!doubts.concern(&reads(5000, 1)) && ends(&doubts) == [(2, false)]);
+        assert!(doubts.concern(&reads(5000, 1)), "by a descriptor from before");
+        assert_eq!(ends(&doubts), [(2, false)]);
         doubts.renamed(2, 1);
         doubts.add(&call(Does::Cuts(10)), &appends);
         assert_eq!(ends(&doubts), [(1, true)]);
         settle(&mut doubts, &call(Does::Cuts(0)));
+        doubts.replaced(2);
         assert!(!doubts.any());
         doubts.add(&writes(0, 10), &writes(5, 10));
         assert!(doubts.concern(&anywhere), "it may read these");
@@ -376,6 +410,32 @@ mod tests {
         doubts.renamed(3, 1);
         doubts.renamed(3, 4);
         assert!(!doubts.any(), "those paths are other files' now");
+    }
+
+    #[test]
+    fn what_is_found_by_an_old_path_is_in_doubt_at_the_new_one() {
+        let mut doubts = Doubts::default();
+        doubts.renamed(1, 2);
+        doubts.renamed(2, 3);
+        doubts.add(&writes(0, 10), &writes(5, 10));
+        assert_eq!(ends(&doubts), [(3, false)]);
+        assert!(doubts.concern(&reads(0, 10)), "by a descriptor from before");
+        doubts.replaced(1);
+        assert!(!doubts.concern(&reads(0, 10)), "another file is there");
+        doubts.add(&writes(0, 10), &call(Does::Cuts(0)));
+        let mut left = ends(&doubts);
+        left.sort_unstable();
+        assert_eq!(left, [(1, true), (3, false)]);
+    }
+
+    #[test]
+    fn what_is_removed_is_in_doubt_while_it_is_open() {
+        let mut doubts = Doubts::default();
+        doubts.add(&writes(0, 10), &writes(5, 10));
+        doubts.removed(1);
+        assert!(doubts.concern(&reads(0, 10)) && ends(&doubts).is_empty());
+        doubts.add(&writes(0, 5), &writes(0, 5));
+        assert_eq!(ends(&doubts), [(1, false)], "perhaps another file is there");
     }
 
     #[test]

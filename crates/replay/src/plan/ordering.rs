@@ -131,6 +131,7 @@ impl Planner<'_> {
             }
         }
         if names.touched().any(|name| self.judge.may_be_another(name)) {
+            names.changed().for_each(|name| self.judge.is_contested(name));
             self.lines[index].weaken(Some(Reason::Names));
         }
         self.lines[index].claims.names = Some(names);

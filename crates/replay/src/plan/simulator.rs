@@ -185,6 +185,36 @@ fn every_rule_is_needed() {
     }
 }
 
+/// Programs that found faults of the planner, which are rare.
+const FOUND_FAULTS: [u64; 12] = [
+    // A doubt by a path from before a rename, or of a file that was removed while it was open.
+    4_295_015_082,
+    4_295_215_899,
+    4_295_310_095,
+    4_295_404_487,
+    4_295_500_076,
+    4_295_580_128,
+    4_295_651_878,
+    // What a child had: a pipe's numbers, and errors, show it.
+    4_295_059_037,
+    4_295_123_686,
+    // A link to a name in doubt.
+    4_295_472_656,
+    4_295_506_221,
+    // A number that is in use because the order of others was contradicted.
+    4_295_376_253,
+];
+
+#[test]
+fn what_was_wrong_once_is_right() {
+    for seed in FOUND_FAULTS {
+        if let Err(wrong) = simulate(seed, Rules::ALL, true, &mut Sum::default()) {
+            let (history, fault) = *wrong;
+            panic!("seed {seed}: {fault}\n{history}");
+        }
+    }
+}
+
 /// The table has the first seeds that need each rule. To be run by who changes the simulator.
 #[test]
 #[ignore = "takes a minute"]

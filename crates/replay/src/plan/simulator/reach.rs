@@ -14,7 +14,13 @@ impl History {
         self.calls.iter().enumerate().any(|(at, one)| {
             let after = self.calls[at + 1..].iter().take_while(|other| other.begin < one.end);
             after
-                .filter(|other| is_out_of_reach(one, other, has_links) || self.is_late(one, other))
+                .filter(|other| {
+                    is_out_of_reach(one, other, has_links)
+                        || self.is_late(one, other)
+                        || self.is_passed_on(one, other)
+                        || self.is_passed_on(other, one)
+                        || self.is_known_otherwise(one, other)
+                })
                 .count()
                 > 0
         })
@@ -34,6 +40,45 @@ impl History {
                 || !one.gives().is_empty()
                     && self.calls.iter().any(|other| between.contains(&other.end)))
     }
+
+    /// A number was closed while a child was made, and the child made one as well: what that one
+    /// has is not looked at.
+    fn is_passed_on(&self, fork: &Recorded, close: &Recorded) -> bool {
+        let closes = matches!(close.op, Op::Close { .. } | Op::DupTo { .. });
+        let child = fork.begins.map(|begins| begins.thread);
+        let is_grandchild = |call: &Recorded| call.op == Op::Fork && Some(call.process) == child;
+        fork.op == Op::Fork
+            && closes
+            && fork.table == close.table
+            && self.calls.iter().any(is_grandchild)
+    }
+
+    /// Both concern a name of a file that was opened by an earlier name.
+    fn is_known_otherwise(&self, one: &Recorded, other: &Recorded) -> bool {
+        let theirs = names(other);
+        let was_opened = |old: &String| {
+            let opens = |op: &Op| matches!(op, Op::Open { path, .. } if path == old);
+            self.calls.iter().any(|call| opens(&call.op) && call.done.ret >= 0)
+        };
+        let was_renamed = |name: &String| {
+            self.calls.iter().any(|call| match &call.op {
+                Op::Rename { from, to } => {
+                    call.done.ret == 0 && to == name && from != to && was_opened(from)
+                }
+                _ => false,
+            })
+        };
+        names(one).iter().any(|name| theirs.contains(name) && was_renamed(name))
+    }
+}
+
+/// Names that it opens or changes.
+fn names(call: &Recorded) -> Vec<String> {
+    match &call.op {
+        Op::Open { path, .. } | Op::Remove { path } => vec![path.clone()],
+        Op::Rename { from, to } => vec![from.clone(), to.clone()],
+        _ => vec![],
+    }
 }
 
 fn is_out_of_reach(one: &Recorded, other: &Recorded, has_links: bool) -> bool {
@@ -49,11 +94,6 @@ fn is_out_of_reach(one: &Recorded, other: &Recorded, has_links: bool) -> bool {
         let same = one.concerned.first().map(|(file, _)| file)
             == other.concerned.first().map(|(file, _)| file);
         reads && same && !other.hole.is_empty()
-    };
-    let names = |call: &Recorded| match &call.op {
-        Op::Open { path, .. } | Op::Remove { path } => vec![path.clone()],
-        Op::Rename { from, to } => vec![from.clone(), to.clone()],
-        _ => vec![],
     };
     // What became of a file that has another name as well.
     let changes = |call: &Recorded| match call.op {
