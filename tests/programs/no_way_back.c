@@ -204,6 +204,11 @@ static void threads(unsigned int flags) {
     }
     CHECK_CHILD(pid);
 }
+// A filter is there already, which kills for what a recorder might do while it waits for threads.
+static void two_filters(void) {
+    INSTALL(ANSWER(SYS_nanosleep, SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW));
+    threads(SECCOMP_FILTER_FLAG_TSYNC);
+}
 static void one_of_two(void) { threads(0); }
 static void all_of_two(void) { threads(SECCOMP_FILTER_FLAG_TSYNC); }
 
@@ -214,7 +219,7 @@ int main(int argc, char **argv) {
         CASE(only_calls), CASE(keep_registers), CASE(leave_handlers), CASE(end_in_handler),
         CASE(flood), CASE(return_and_die), CASE(return_and_fail), CASE(crash),
         CASE(crash_with_errors), CASE(crash_handled), CASE(forbidden), CASE(forbidden_by_signal),
-        CASE(trapped_and_handled), CASE(refused), CASE(one_of_two), CASE(all_of_two),
+        CASE(trapped_and_handled), CASE(refused), CASE(one_of_two), CASE(all_of_two), CASE(two_filters),
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (argc > 2 && strcmp(argv[2], cases[i].name) != 0) continue;
