@@ -323,7 +323,7 @@ impl Maker {
         match dir {
             Dir::In => {
                 let Some(piece) = given else { return Value::Nowhere };
-                let stated = (piece.true_len as usize).min(TRANSFER_MAX);
+                let stated = (piece.true_len as usize).min(TRANSFER_MAX as usize);
                 let mut want = stated.min(batch.stored_len(piece).saturating_add(SLACK));
                 match len {
                     Len::Arg(n) if call.ret_kind == syscalls::Ret::Size && is_content(of) => {

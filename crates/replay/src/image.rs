@@ -21,6 +21,7 @@ mod links;
 mod merge;
 mod node_id;
 mod opens;
+mod pending;
 mod ranges;
 mod sources;
 mod staging;
@@ -39,7 +40,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use trace::Trace;
+use trace::{Sequenced, Trace};
 
 use crate::options::Fill;
 use crate::space::Space;
@@ -70,8 +71,10 @@ fn pass<'a>(
         Staging::new(root, places, Arc::clone(space)).map_err(|e| ImageError::write(b"/", e))?;
     let mut fold = Fold::new(stored::Stored::new(trace), staging);
     fold.tree.no_links = Rc::clone(no_links);
-    for next in trace.events() {
-        fold.event(next?.event)?;
+    let (mut cursor, mut next) = (trace.cursor(), Sequenced::default());
+    while let Some(taken) = cursor.next_into(trace, &mut next) {
+        taken?;
+        fold.event(&mut next.event)?;
         progress(1);
         // Unreadable bytes would be taken for bytes that no call has seen.
         if let Some(error) = fold.stored.error.take() {

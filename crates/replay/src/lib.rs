@@ -20,6 +20,7 @@ mod limits;
 pub mod log;
 mod made;
 mod memory;
+mod moves;
 mod options;
 mod order;
 pub mod outcome;

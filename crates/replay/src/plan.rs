@@ -14,7 +14,6 @@ mod graph;
 mod known_files;
 mod line;
 mod mounted;
-mod moves;
 mod not_made;
 mod ordering;
 mod own_links;
@@ -38,17 +37,17 @@ use trace::{Sequenced, Trace};
 
 use crate::batch::{Action, Lane};
 use crate::log::Describe;
+use crate::moves;
 use crate::order::{Index, Order};
 use crate::outcome::{self, Doubt};
 use crate::resource::hash_of;
 use crate::shared::Shared;
-use crate::treatment::{Judge, said};
+use crate::treatment::{Judge, TRANSFER_MAX, said};
 use conflict::Rules;
 use copies::Copies;
 use doubts::Doubts;
 use graph::Graph;
 use line::{Line, Spawned};
-use moves::transfer_of;
 use tally::{AtHand, Tally};
 
 /// A lane's actions are handed over once there are this many.
@@ -302,8 +301,8 @@ impl<'a> Planner<'a> {
             return;
         };
         let moves = match call.outcome {
-            Outcome::Returned { ret, .. } => transfer_of(call.nr, ret),
-            Outcome::Unfinished => None,
+            Outcome::Returned { ret: 0..=TRANSFER_MAX, .. } => moves::of_call(call.nr),
+            Outcome::Returned { .. } | Outcome::Unfinished => None,
         };
         if step.is_none() && (moves.is_some() || self.world.has_filters()) {
             self.world.pass(event);

@@ -28,7 +28,7 @@ use said::{PLACEHOLDER, files};
 pub use said::{Said, is_directory_entries, is_stream, said};
 
 /// Most bytes that the kernel moves in one call.
-pub const TRANSFER_MAX: usize = 0x7fff_f000;
+pub const TRANSFER_MAX: i64 = 0x7fff_f000;
 
 /// Treatment of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +166,7 @@ impl Judge {
             Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
             Replay::Task | Replay::Simulated | Replay::Ignored => return Treatment::Simulate,
         }
-        if said.ret == syscalls::Ret::Size && ret > TRANSFER_MAX as i64 {
+        if said.ret == syscalls::Ret::Size && ret > TRANSFER_MAX {
             return Treatment::Skip("no call moves so many bytes");
         }
         if said.row.classes.intersects(Classes::CREDS) && !self.privileged {

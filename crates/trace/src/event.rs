@@ -56,7 +56,14 @@ impl Event {
 impl Default for Event {
     /// A meaningless event, to be overwritten.
     fn default() -> Event {
-        Event::new(RECORDER, 0, EventKind::Stall { ns: 0 })
+        Event::new(RECORDER, 0, EventKind::default())
+    }
+}
+
+impl Default for EventKind {
+    /// A meaningless kind, to be overwritten.
+    fn default() -> EventKind {
+        EventKind::Stall { ns: 0 }
     }
 }
 

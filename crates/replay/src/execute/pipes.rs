@@ -89,7 +89,7 @@ impl Maker {
         let flags = unsafe { libc::fcntl(self.number(0) as i32, libc::F_GETFL) };
         if flags & libc::O_ACCMODE == libc::O_RDONLY {
             self.nr = libc::SYS_read as u16;
-            let room = self.contents.take(call.ret.clamp(0, TRANSFER_MAX as i64) as usize);
+            let room = self.contents.take(call.ret.clamp(0, TRANSFER_MAX) as usize);
             self.values.set(1, Value::Memory(room));
             self.values.set(2, Value::Number(room.len()));
             self.go_on = GoOn::Bytes { pointer: 1, len: 2 };

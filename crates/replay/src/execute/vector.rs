@@ -55,7 +55,7 @@ impl Maker {
             (true, _) => {
                 let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
                 if call.certainty.has(Reason::NotReturned) {
-                    sum.min(TRANSFER_MAX)
+                    sum.min(TRANSFER_MAX as usize)
                 } else {
                     bounded(sum, call.ret)
                 }

@@ -25,7 +25,10 @@ impl Fold<'_> {
         if asked.act == Act::Open {
             return self.opens_or_makes(asked);
         }
-        self.moves(asked)
+        if asked.act == Act::Copy {
+            self.copies(asked);
+        }
+        Ok(())
     }
 
     fn change_names(&mut self, asked: &Asked) -> Result<(), ImageError> {

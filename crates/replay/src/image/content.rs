@@ -161,6 +161,16 @@ impl Content {
         self.own_end = 0;
     }
 
+    /// Returns true if nothing initial is left of a range, as far as that is quickly seen.
+    #[inline]
+    pub fn is_written(&self, range: &Range<u64>) -> bool {
+        if self.own_end <= range.start && self.stretches.is_empty() {
+            return true;
+        }
+        let around = self.stretches.range(..=range.start).next_back();
+        around.is_some_and(|(_, stretch)| stretch.from.is_none() && stretch.end >= range.end)
+    }
+
     /// Returns the origins of a range's bytes, in order.
     pub fn sources(&self, range: Range<u64>) -> Vec<(Range<u64>, Source)> {
         let mut found = Vec::new();

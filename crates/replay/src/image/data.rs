@@ -6,14 +6,15 @@ use model::contents::{self, has, is_cut, piece};
 use model::{Contents, OpenId};
 use rustix::io::Errno;
 use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
-use syscalls::shape::{ArgKind, Classes, Dir, Of, operand};
+use syscalls::shape::operand;
 use syscalls::{Act, Operand};
-use trace::event::Data;
+use trace::event::{Call, Data, Outcome};
 
 use super::ImageError;
 use super::content::Source;
-use super::fold::{Asked, Fold};
+use super::fold::{Asked, Fold, Returning, Wrote};
 use super::tree::{NodeId, absolute};
+use crate::moves::Moves;
 
 /// Most stretches and ranges kept for all files; beyond that, contents are no longer tracked.
 const KEPT_MAX: usize = 2 << 20;
@@ -25,50 +26,79 @@ const KEEP_SIZE: u64 = 1;
 const PUNCH_OR_ZERO: u64 = 2 | 0x10;
 const COLLAPSE_OR_INSERT: u64 = 8 | 0x20;
 
-/// Finds the argument with the data, and its part.
-fn bytes_arg(asked: &Asked, direction: Dir) -> Option<(u8, u8)> {
-    asked.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
-        ArgKind::Buf(dir, Of::Bytes, _) if dir == direction => Some((number, part::WHOLE)),
-        ArgKind::Buf(dir, Of::Iovec, _) if dir == direction => Some((number, part::CONTENT)),
-        _ => None,
-    })
+/// A call that moves bytes.
+#[derive(Clone, Copy)]
+struct Transfer<'a> {
+    thread: u32,
+    call: &'a Call,
+    moves: &'a Moves,
+}
+
+impl<'a> Transfer<'a> {
+    /// Returns the buffers with the bytes. Each buffer of a vector is one piece, in order.
+    fn buffers(&self) -> impl Iterator<Item = &'a Data> + use<'a> {
+        let ((arg, part), out) = (self.moves.data, !self.moves.writes);
+        let is_it = move |data: &&Data| {
+            data.arg == arg && data.part == part && contents::is_out(data) == out
+        };
+        self.call.data.iter().filter(is_it)
+    }
 }
 
 impl Fold<'_> {
-    /// Advances offsets of open files, and learns from the bytes read.
-    pub fn moves(&mut self, asked: &mut Asked) -> Result<(), ImageError> {
-        let Some(ret) = asked.success() else { return Ok(()) };
-        if asked.act == Act::Copy {
-            let len = ret.max(0) as u64;
-            asked.from = self.range(asked, Operand::Source, Operand::SourceAt, len);
-            asked.to = self.range(asked, Operand::Target, Operand::TargetAt, len);
+    /// Handles the beginning of a call that only moves bytes: advances the offset of its open file,
+    /// and learns from the bytes read.
+    pub fn transfer(
+        &mut self,
+        thread: u32,
+        tsc: u64,
+        call: &Call,
+        moves: &Moves,
+    ) -> Result<(), ImageError> {
+        let Outcome::Returned { exit_tsc: exit, ret: ret @ 0.. } = call.outcome else {
+            return Ok(());
+        };
+        if self.world.is_answered(thread, call) {
             return Ok(());
         }
-        if !asked.classes.intersects(Classes::READ.or(Classes::WRITE)) {
-            return Ok(());
-        }
-        let Some(id) = asked.open(0) else { return Ok(()) };
-        let place = asked.value(Operand::SourceAt).or_else(|| asked.value(Operand::TargetAt));
+        let Some(id) = self.open_at(thread, call.args[0] as i32) else { return Ok(()) };
+        let place = moves.offset.map(|arg| call.args[usize::from(arg)]);
         // preadv2 and pwritev2 take -1 for the file's own offset.
         let position = place.filter(|at| *at != u64::MAX);
-        if let Some((arg, part)) = bytes_arg(asked, Dir::Out) {
-            let Some((range, sure)) = self.advance(asked, id, position, ret as u64) else {
-                return Ok(());
-            };
+        let transfer = Transfer { thread, call, moves };
+        if !moves.writes {
+            let moved = self.advance((thread, tsc, exit), id, position, ret as u64);
+            let Some((node, range, sure)) = moved else { return Ok(()) };
             match sure {
-                true => self.read(asked, id, range, (arg, part))?,
-                false if buffers(asked, (arg, part)).any(is_cut) => {
-                    let node = self.opens.get(id).map(|open| open.node);
-                    self.untold_of(asked, node.into_iter().collect());
+                true => self.read(&transfer, node, range)?,
+                false if transfer.buffers().any(is_cut) => {
+                    self.untold_of(&transfer, [node].into());
                 }
                 false => {}
             }
-        } else if bytes_arg(asked, Dir::In).is_some() {
-            asked.to = self
-                .append(id, ret as u64)
-                .or_else(|| self.advance(asked, id, position, ret as u64).map(|(range, _)| range));
+            return Ok(());
+        }
+        let wrote = self.append(id, ret as u64).or_else(|| {
+            let moved = self.advance((thread, tsc, exit), id, position, ret as u64);
+            moved.map(|(node, range, _)| (node, range))
+        });
+        if let Some((node, range)) = wrote {
+            let blanks = blanks(&transfer, &range);
+            self.pending.add(exit, thread, Returning::Write(Wrote { node, range, blanks }));
         }
         Ok(())
+    }
+
+    /// Returns the open file behind a descriptor.
+    fn open_at(&self, thread: u32, fd: i32) -> Option<OpenId> {
+        Some(self.world.descriptors(thread)?.get(fd)?.description.id())
+    }
+
+    /// Notes the ranges of a call that copies between files.
+    pub fn copies(&mut self, asked: &mut Asked) {
+        let len = asked.success().unwrap_or(0).max(0) as u64;
+        asked.from = self.range(asked, Operand::Source, Operand::SourceAt, len);
+        asked.to = self.range(asked, Operand::Target, Operand::TargetAt, len);
     }
 
     /// Returns the range that a call accesses, given a pointer to an offset, or none.
@@ -78,34 +108,36 @@ impl Fold<'_> {
             .and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
         let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
         let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
-        self.advance(asked, id, position, len).map(|(range, _)| range)
+        let when = (asked.thread, asked.tsc, asked.exit_tsc());
+        self.advance(when, id, position, len).map(|(_, range, _)| range)
     }
 
-    /// Returns the range that a call moves, and whether it is certain: if two threads use one
-    /// offset at the same time, their order is unknown.
+    /// Returns the file and the range that a call moves, and whether it is certain: if two threads
+    /// use one offset at the same time, their order is unknown.
+    #[inline]
     fn advance(
         &mut self,
-        asked: &Asked,
+        (thread, tsc, exit): (u32, u64, u64),
         id: OpenId,
         position: Option<u64>,
         len: u64,
-    ) -> Option<(Range<u64>, bool)> {
+    ) -> Option<(NodeId, Range<u64>, bool)> {
         let open = self.opens.get_mut(id)?;
         // The kernel supports no larger offsets.
         let end = |start: u64| start.checked_add(len).filter(|end| *end <= i64::MAX as u64);
         let Some(start) = position else {
             let (until, by) = open.busy;
-            let sure = until <= asked.tsc || by == asked.thread;
-            open.busy = (until.max(asked.exit_tsc()), asked.thread);
+            let sure = until <= tsc || by == thread;
+            open.busy = (until.max(exit), thread);
             let start = open.offset;
             open.offset = end(start)?;
-            return Some((start..open.offset, sure));
+            return Some((open.node, start..open.offset, sure));
         };
-        Some((start..end(start)?, true))
+        Some((open.node, start..end(start)?, true))
     }
 
-    /// Returns the range of an appending write.
-    fn append(&mut self, id: OpenId, len: u64) -> Option<Range<u64>> {
+    /// Returns the file and the range of an appending write.
+    fn append(&mut self, id: OpenId, len: u64) -> Option<(NodeId, Range<u64>)> {
         let open = self.opens.get_mut(id)?;
         if !open.append {
             return None;
@@ -114,23 +146,23 @@ impl Fold<'_> {
         let end = content.now.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
         let range = content.now..end;
         (content.now, open.offset) = (end, end);
-        Some(range)
+        Some((open.node, range))
     }
 
     fn read(
         &mut self,
-        asked: &Asked,
-        id: OpenId,
+        transfer: &Transfer<'_>,
+        node: NodeId,
         range: Range<u64>,
-        buffer: (u8, u8),
     ) -> Result<(), ImageError> {
-        let Some(open) = self.opens.get(id) else { return Ok(()) };
-        let node = self.tree.find(open.node);
+        let node = self.tree.find(node);
         let Some(content) = self.tree.content(node) else { return Ok(()) };
         content.now = content.now.max(range.end);
-        // Each buffer of a vector is one piece, in order.
+        if content.is_written(&range) {
+            return Ok(());
+        }
         let mut start = range.start;
-        for data in buffers(asked, buffer) {
+        for data in transfer.buffers() {
             let end = start.saturating_add(data.true_len).min(range.end);
             self.read_piece(node, start..end, data)?;
             if is_cut(data) {
@@ -141,7 +173,7 @@ impl Fold<'_> {
                     Source::Copied { node: from, .. } => Some(from),
                     Source::Written => None,
                 });
-                self.untold_of(asked, owners.collect());
+                self.untold_of(transfer, owners.collect());
             }
             start = end;
         }
@@ -149,9 +181,9 @@ impl Fold<'_> {
     }
 
     /// Notes that initial bytes of these files were read but are not in the trace.
-    fn untold_of(&mut self, asked: &Asked, owners: Vec<NodeId>) {
-        let Some(table) = self.world.descriptors(asked.thread) else { return };
-        let Some(entry) = table.get(asked.call.args[0] as i32) else { return };
+    fn untold_of(&mut self, transfer: &Transfer<'_>, owners: Vec<NodeId>) {
+        let Some(table) = self.world.descriptors(transfer.thread) else { return };
+        let Some(entry) = table.get(transfer.call.args[0] as i32) else { return };
         for owner in owners {
             self.untold.note(owner, &entry.description.path);
         }
@@ -267,26 +299,25 @@ impl Fold<'_> {
         Ok(())
     }
 
-    /// Handles the return of a call that wrote or copied.
+    /// Handles the return of a call that copied between files.
     pub fn moved(&mut self, asked: &Asked) -> Result<(), ImageError> {
-        if asked.act == Act::Copy {
-            let source = asked.open_of(Operand::Source).zip(asked.from.clone());
-            return match (asked.open_of(Operand::Target), asked.to.clone()) {
-                (Some(id), Some(range)) => self.copied(source, id, range),
-                _ => Ok(()),
-            };
+        if asked.act != Act::Copy {
+            return Ok(());
         }
-        if let (Some(range), Some(id)) = (asked.to.clone(), asked.open(0))
-            && let Some(open) = self.opens.get(id)
-        {
-            let node = open.node;
-            let blanks = blanks(asked, &range);
-            self.change(node, |content| {
-                content.write(range);
-                blanks.into_iter().for_each(|blank| content.leave_blank(blank));
-            });
+        let source = asked.open_of(Operand::Source).zip(asked.from.clone());
+        match (asked.open_of(Operand::Target), asked.to.clone()) {
+            (Some(id), Some(range)) => self.copied(source, id, range),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Handles the return of a write.
+    pub fn wrote(&mut self, wrote: Wrote) {
+        let Wrote { node, range, blanks } = wrote;
+        self.change(node, |content| {
+            content.write(range);
+            blanks.into_iter().for_each(|blank| content.leave_blank(blank));
+        });
     }
 
     /// Changes a content, and gives up tracking it if too much is kept.
@@ -396,25 +427,21 @@ impl Fold<'_> {
     }
 }
 
-/// Returns the output buffers of a call.
-fn buffers(asked: &Asked, (arg, part): (u8, u8)) -> impl Iterator<Item = &Data> {
-    let is_it = move |data: &&Data| data.arg == arg && data.part == part && contents::is_out(data);
-    asked.call.data.iter().filter(is_it)
-}
-
 /// Returns the written ranges whose bytes are not in the trace.
-fn blanks(asked: &Asked, range: &Range<u64>) -> Vec<Range<u64>> {
-    let Some((arg, part)) = bytes_arg(asked, Dir::In) else { return Vec::new() };
+fn blanks(transfer: &Transfer<'_>, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut blanks = Vec::new();
+    let mut add = |blank: Range<u64>| {
+        if !blank.is_empty() {
+            blanks.push(blank);
+        }
+    };
     let mut start = range.start;
-    // Each buffer of a vector is one piece, in order.
-    let is_part = |data: &&Data| data.arg == arg && data.part == part && !contents::is_out(data);
-    for data in asked.call.data.iter().filter(is_part) {
+    for data in transfer.buffers() {
         let end = start.saturating_add(data.true_len).min(range.end);
         let stored = start.saturating_add(data.content.len()).min(end);
-        blanks.push(stored..end);
+        add(stored..end);
         start = end;
     }
-    blanks.push(start..range.end);
+    add(start..range.end);
     blanks
 }

@@ -3,7 +3,7 @@
 //! from the beginning, bytes written from the end: bytes that were read during a write do no harm,
 //! as they are written again.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -13,17 +13,19 @@ use model::unseen::Unseen;
 use model::{Credentials, Description, Directory, OpenId, Step, World, path};
 use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
-use syscalls::shape::{Arg, ArgKind, Classes, FlagSet, of_set, operand};
+use syscalls::shape::{Arg, ArgKind, FlagSet, of_set, operand};
 use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::error::ImageError;
 use super::opens::Opens;
+use super::pending::Pending;
 use super::staging::Staging;
 use super::stored::Stored;
 use super::tree::{NodeId, NodeKind, Spot, Tree};
 use super::untold::Untold;
 use super::walk::{self, Walk};
+use crate::moves;
 
 /// Counters of the pass.
 #[derive(Debug, Default)]
@@ -64,7 +66,6 @@ pub struct Asked {
     pub call: Call,
     pub act: Act,
     pub args: &'static [Arg],
-    pub classes: Classes,
     /// The thread is in a user namespace of its own: owners have other ids there.
     pub foreign: bool,
     /// User and group of the thread for file access.
@@ -116,11 +117,6 @@ impl Asked {
         })
     }
 
-    /// Returns the value of the argument with a use.
-    pub fn value(&self, wanted: Operand) -> Option<u64> {
-        Some(self.call.args[usize::from(operand(self.args, wanted)?)])
-    }
-
     /// Returns the open file of the argument with a use.
     pub fn open_of(&self, wanted: Operand) -> Option<OpenId> {
         self.open(operand(self.args, wanted)?)
@@ -139,6 +135,20 @@ impl Asked {
     }
 }
 
+/// A write that has not returned.
+pub struct Wrote {
+    pub node: NodeId,
+    pub range: Range<u64>,
+    /// What the trace does not hold of it.
+    pub blanks: Vec<Range<u64>>,
+}
+
+/// What is to be done when a call returns.
+pub enum Returning {
+    Write(Wrote),
+    Call(Box<Asked>),
+}
+
 /// State of the pass.
 pub struct Fold<'a> {
     pub stored: Stored<'a>,
@@ -153,9 +163,8 @@ pub struct Fold<'a> {
     pub kept: usize,
     /// Number of stretches looked up.
     pub looked_up: usize,
-    /// Calls that have not returned, by return time and thread.
-    pending: BTreeMap<(u64, u32), Box<Asked>>,
-    due: BTreeMap<u32, u64>,
+    /// Calls that have not returned.
+    pub pending: Pending<Returning>,
     pub roots: HashMap<u32, NodeId>,
     /// First thread of each process's program.
     leaders: HashMap<u32, u32>,
@@ -176,22 +185,29 @@ impl<'a> Fold<'a> {
             unseen: Unseen::new(),
             kept: 0,
             looked_up: 0,
-            pending: BTreeMap::new(),
-            due: BTreeMap::new(),
+            pending: Pending::default(),
             roots: HashMap::new(),
             leaders: HashMap::new(),
             listed: HashSet::new(),
         }
     }
 
-    /// Handles one event.
-    pub fn event(&mut self, event: Event) -> Result<(), ImageError> {
-        let step = self.world.step(&event, &mut self.stored);
-        self.unseen.event(&event, &self.world, &mut self.stored);
+    /// Handles one event. Leaves a blank one, unless the call only moved bytes.
+    pub fn event(&mut self, event: &mut Event) -> Result<(), ImageError> {
+        if let EventKind::Call(call) = &event.kind
+            && let Some(moves) = moves::of_call(call.nr)
+        {
+            self.world.closed_files(&mut |open| self.opens.closed(open));
+            self.world.pass(event);
+            self.settle(event.thread, event.tsc)?;
+            return self.transfer(event.thread, event.tsc, call, moves);
+        }
+        let step = self.world.step(event, &mut self.stored);
+        self.unseen.event(event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
         self.world.closed_files(&mut |open| self.opens.closed(open));
-        let Event { thread, tsc, kind, .. } = event;
-        match kind {
+        let (thread, tsc) = (event.thread, event.tsc);
+        match std::mem::take(&mut event.kind) {
             EventKind::Call(call) => self.call(thread, tsc, call, step),
             EventKind::State(state) => {
                 self.world.finish(step);
@@ -228,28 +244,32 @@ impl<'a> Fold<'a> {
 
     /// Handles the end of the events.
     pub fn finish(&mut self) -> Result<(), ImageError> {
-        while let Some((_, asked)) = self.pending.pop_first() {
-            self.returned(&asked)?;
+        while let Some(returning) = self.pending.next_until(u64::MAX) {
+            self.returns(returning)?;
         }
         Ok(())
     }
 
     /// Handles the calls that have returned by now, and the thread's own last one.
+    #[inline]
     fn settle(&mut self, thread: u32, tsc: u64) -> Result<(), ImageError> {
-        while let Some(entry) = self.pending.first_entry() {
-            if entry.key().0 > tsc {
-                break;
+        while let Some(returning) = self.pending.next_until(tsc) {
+            self.returns(returning)?;
+        }
+        match self.pending.of_thread(thread) {
+            Some(returning) => self.returns(returning),
+            None => Ok(()),
+        }
+    }
+
+    fn returns(&mut self, returning: Returning) -> Result<(), ImageError> {
+        match returning {
+            Returning::Call(asked) => self.returned(&asked),
+            Returning::Write(wrote) => {
+                self.wrote(wrote);
+                Ok(())
             }
-            let asked = entry.remove();
-            self.due.remove(&asked.thread);
-            self.returned(&asked)?;
         }
-        if let Some(due) = self.due.remove(&thread)
-            && let Some(asked) = self.pending.remove(&(due, thread))
-        {
-            self.returned(&asked)?;
-        }
-        Ok(())
     }
 
     fn call(&mut self, thread: u32, tsc: u64, call: Call, step: Step) -> Result<(), ImageError> {
@@ -258,8 +278,7 @@ impl<'a> Fold<'a> {
         let Some(mut asked) = asked.map(Box::new) else { return Ok(()) };
         self.begins(&mut asked)?;
         if let Outcome::Returned { exit_tsc, .. } = asked.call.outcome {
-            self.due.insert(thread, exit_tsc);
-            self.pending.insert((exit_tsc, thread), asked);
+            self.pending.add(exit_tsc, thread, Returning::Call(asked));
         }
         Ok(())
     }
@@ -284,7 +303,6 @@ impl<'a> Fold<'a> {
             tsc,
             act: shape.act,
             args: shape.args,
-            classes: shape.classes,
             foreign: self.world.credentials(thread).is_some_and(Credentials::is_elsewhere),
             who,
             root,

@@ -18,11 +18,11 @@ use super::claims::numbers::Numbers;
 use super::claims::queues::{Flow, written_through};
 use super::doubts::BY_ANOTHER;
 use super::known_files::File;
-use super::moves::Moves;
 use super::own_links::OwnLinks;
 
 use crate::batch::{Placed, What};
 use crate::certainty::{Certainty, Reason};
+use crate::moves::Moves;
 use crate::order::Index;
 use crate::outcome;
 use crate::resource::hash_of;

@@ -9,7 +9,7 @@ use syscalls::shape::{ArgKind, Dir, Of};
 use syscalls::{Act, Operand, Ret, attributes, flags};
 use trace::event::Call;
 
-use super::super::moves::Moves;
+use crate::moves::Moves;
 use crate::resource::hash_of;
 use crate::treatment::{Said, makes_name};
 
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
     use crate::image::tests::recording::Recording;
-    use crate::plan::moves::transfer_of;
+    use crate::moves;
 
     #[test]
     fn who_appends_writes_at_the_end_whatever_place_it_names() {
@@ -198,7 +198,7 @@ mod tests {
         let Some(EventKind::Call(call)) = recording.events().last().map(|event| event.kind) else {
             panic!("a call was made");
         };
-        let moves = transfer_of(call.nr, 3).expect("it moves bytes");
+        let moves = moves::of_call(call.nr).expect("it moves bytes");
         let place = |appends| Bytes::moved(moves, &call, 3, (1, 2, appends), || None).stretch();
         assert_eq!((place(false), place(true)), (Some(100..103), None));
     }

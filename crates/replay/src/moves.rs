@@ -2,16 +2,17 @@
 
 use std::sync::LazyLock;
 
+use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, Classes, Dir, Of, Ret, Syscall};
 use syscalls::table::NUMBER_LIMIT;
-
-use crate::treatment::TRANSFER_MAX;
 
 /// Arguments that describe a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves {
     /// Whether it writes.
     pub writes: bool,
+    /// The argument with the bytes, and their part.
+    pub data: (u8, u8),
     /// The offset in the file.
     pub offset: Option<u8>,
     /// The number of bytes asked for.
@@ -21,13 +22,13 @@ pub struct Moves {
 }
 
 /// Returns the description of a call that only moves bytes through one descriptor.
-pub fn transfer_of(nr: u16, ret: i64) -> Option<&'static Moves> {
+#[inline]
+pub fn of_call(nr: u16) -> Option<&'static Moves> {
     static TRANSFERS: LazyLock<Vec<Option<Moves>>> = LazyLock::new(|| {
         let rows = (0..NUMBER_LIMIT as u64).map(syscalls::by_number);
-        rows.map(|row| row.filter(|row| only_moves_bytes(row)).map(moves)).collect()
+        rows.map(|row| row.filter(|row| only_moves_bytes(row)).and_then(moves)).collect()
     });
-    let whole = usize::try_from(ret).is_ok_and(|ret| ret <= TRANSFER_MAX);
-    TRANSFERS.get(usize::from(nr)).filter(|_| whole)?.as_ref()
+    TRANSFERS.get(usize::from(nr))?.as_ref()
 }
 
 fn only_moves_bytes(row: &Syscall) -> bool {
@@ -46,16 +47,22 @@ fn only_moves_bytes(row: &Syscall) -> bool {
         })
 }
 
-fn moves(row: &Syscall) -> Moves {
+fn moves(row: &Syscall) -> Option<Moves> {
     let argument = |is: fn(&ArgKind) -> bool| {
         row.args.iter().position(|arg| is(&arg.kind)).map(|number| number as u8)
     };
-    Moves {
+    let data = row.args.iter().zip(0u8..).find_map(|(arg, number)| match arg.kind {
+        ArgKind::Buf(_, Of::Bytes, _) => Some((number, part::WHOLE)),
+        ArgKind::Buf(_, Of::Iovec, _) => Some((number, part::CONTENT)),
+        _ => None,
+    });
+    Some(Moves {
         writes: row.classes.intersects(Classes::WRITE),
+        data: data?,
         offset: argument(|kind| matches!(kind, ArgKind::Offset)),
         size: argument(|kind| matches!(kind, ArgKind::Size)),
         flags: argument(|kind| matches!(kind, ArgKind::Flags(_))),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -65,17 +72,16 @@ mod tests {
     #[test]
     fn reads_and_writes_are_transfers() {
         let nr = |name: &str| syscalls::by_name(name).unwrap().nr;
-        let is = |name: &str| transfer_of(nr(name), 10).is_some();
+        let is = |name: &str| of_call(nr(name)).is_some();
         for name in ["read", "write", "pread64", "pwrite64", "readv", "writev", "pwritev2"] {
             assert!(is(name), "{name}");
         }
         for name in ["sendfile", "getdents64", "lseek", "recvfrom", "fgetxattr", "readlink"] {
             assert!(!is(name), "{name}");
         }
-        for (nr, ret) in [(nr("write"), -1), (nr("write"), i64::MAX), (u16::MAX, 0)] {
-            assert!(transfer_of(nr, ret).is_none());
-        }
-        let moves = transfer_of(nr("pwritev2"), 10).unwrap();
+        assert!(of_call(u16::MAX).is_none());
+        let moves = of_call(nr("pwritev2")).unwrap();
         assert_eq!((moves.writes, moves.offset, moves.flags), (true, Some(3), Some(5)));
+        assert_eq!(moves.data, (1, part::CONTENT));
     }
 }
