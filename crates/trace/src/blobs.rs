@@ -1,23 +1,27 @@
 //! Reads distinct buffers back.
 
+use std::collections::HashSet;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 use twox_hash::XxHash3_128;
 
+use crate::block_bytes::BlockBytes;
 use crate::event::BLOB_BYTES_MAX;
 use crate::format::{BLOB_ENTRY_BYTES, Head, u32_at};
 use crate::wire::Malformed;
 
 /// Default limit for the bytes of unpacked DATA blocks that are kept.
 const CACHE_BYTES_MAX: usize = 64 << 20;
+/// Limit to begin with.
+const CACHE_BYTES_MIN: usize = 4 << 20;
 /// Maximum number of unpacked DATA blocks that are kept.
 const CACHE_BLOCKS_MAX: usize = 1024;
 
 /// The unpacked payload of a DATA block.
 pub struct DataPayload {
     first: u64,
-    payload: Vec<u8>,
+    payload: BlockBytes,
     /// End of each buffer's bytes in the payload; they begin where those of the one before end.
     ends: Vec<u32>,
     /// Whether the stored hashes match the buffers; computed on demand.
@@ -26,7 +30,7 @@ pub struct DataPayload {
 
 impl DataPayload {
     /// Checks that the payload has the layout that its head describes.
-    pub fn new(head: &Head, payload: Vec<u8>) -> Result<DataPayload, Malformed> {
+    pub fn new(head: &Head, payload: BlockBytes) -> Result<DataPayload, Malformed> {
         let count = head.count as usize;
         let table = count * BLOB_ENTRY_BYTES;
         if table > payload.len() {
@@ -128,19 +132,33 @@ struct Kept {
 }
 
 /// A cache of DATA blocks that were used recently (clock replacement).
+///
+/// It is small until a block is asked for again that it no longer had: where each is used once,
+/// memory that is still in the processor's cache is better than more memory.
 pub struct Cache {
     /// Sorted by offset.
     blocks: Vec<Kept>,
     /// Index of the block to be evicted next, unless it was used since the last pass.
     hand: usize,
     bytes: usize,
+    /// Number of bytes kept for now.
+    bytes_kept: usize,
     /// Maximum number of bytes kept.
     pub bytes_max: usize,
+    /// Offsets of the blocks that were evicted.
+    evicted: HashSet<u64>,
 }
 
 impl Default for Cache {
     fn default() -> Cache {
-        Cache { blocks: Vec::new(), hand: 0, bytes: 0, bytes_max: CACHE_BYTES_MAX }
+        Cache {
+            blocks: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            bytes_kept: CACHE_BYTES_MIN,
+            bytes_max: CACHE_BYTES_MAX,
+            evicted: HashSet::new(),
+        }
     }
 }
 
@@ -156,19 +174,25 @@ impl Cache {
     /// Adds a block, and evicts others to make room.
     pub fn add(&mut self, offset: u64, block: Arc<DataPayload>) {
         let Err(at) = self.blocks.binary_search_by_key(&offset, |kept| kept.offset) else { return };
+        if self.evicted.remove(&offset) {
+            self.bytes_kept = self.bytes_kept.saturating_mul(2);
+        }
+        let bytes_kept = self.bytes_kept.min(self.bytes_max);
         self.bytes += block.payload.len();
         self.blocks.insert(at, Kept { offset, block, used: false });
         if at <= self.hand {
             self.hand += 1;
         }
-        while self.bytes > self.bytes_max || self.blocks.len() > CACHE_BLOCKS_MAX {
+        while self.bytes > bytes_kept || self.blocks.len() > CACHE_BLOCKS_MAX {
             let at = if self.hand < self.blocks.len() { self.hand } else { 0 };
             let is_only = self.blocks.len() == 1;
             let Some(kept) = self.blocks.get_mut(at) else { return };
             if std::mem::take(&mut kept.used) || kept.offset == offset && !is_only {
                 self.hand = at + 1;
             } else {
-                self.bytes -= self.blocks.remove(at).block.payload.len();
+                let kept = self.blocks.remove(at);
+                self.bytes -= kept.block.payload.len();
+                self.evicted.insert(kept.offset);
                 self.hand = at;
             }
         }
@@ -188,7 +212,8 @@ mod tests {
                 payload.extend_from_slice(&hash.to_le_bytes());
             }
             payload.extend_from_slice(b"firstsecond");
-            DataPayload::new(&Head { first: 7, count: 2, ..Head::default() }, payload).unwrap()
+            DataPayload::new(&Head { first: 7, count: 2, ..Head::default() }, payload.into())
+                .unwrap()
         };
         let [first, second] = [&b"first"[..], b"second"].map(XxHash3_128::oneshot);
         let sound = block([first, second]);
@@ -203,7 +228,7 @@ mod tests {
         let block = || {
             let head = Head { count: 1, ..Head::default() };
             let payload = [&80_u32.to_le_bytes()[..], &[0; 16], &[7; 80]].concat();
-            Arc::new(DataPayload::new(&head, payload).unwrap())
+            Arc::new(DataPayload::new(&head, payload.into()).unwrap())
         };
         let mut cache = Cache { bytes_max: 1000, ..Cache::default() };
         for offset in 0..100 {
@@ -226,5 +251,19 @@ mod tests {
         let mut none = Cache { bytes_max: 0, ..Cache::default() };
         none.add(1, block());
         assert!(none.get(1).is_none());
+    }
+
+    #[test]
+    fn more_is_kept_once_a_block_is_missed() {
+        let block = || {
+            let head = Head { count: 0, ..Head::default() };
+            Arc::new(DataPayload::new(&head, Vec::new().into()).unwrap())
+        };
+        let mut cache = Cache::default();
+        let least = cache.bytes_kept;
+        (0..CACHE_BLOCKS_MAX as u64 + 1).for_each(|offset| cache.add(offset, block()));
+        assert_eq!(cache.bytes_kept, least, "each was used once");
+        cache.add(0, block());
+        assert_eq!(cache.bytes_kept, 2 * least);
     }
 }

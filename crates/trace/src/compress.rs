@@ -1,7 +1,9 @@
 //! Compresses and unpacks payloads.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use crate::block_bytes::BlockBytes;
 use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
 
 /// How blocks are compressed. A block that does not shrink is stored as it is.
@@ -170,33 +172,45 @@ fn saves(packed: usize, raw: usize) -> bool {
     packed <= raw - raw / 32
 }
 
+thread_local! {
+    /// Unpacks zstd. Its tables are made once for each thread, not for each block.
+    static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
 /// Unpacks a stored payload, whose length must be exactly `raw_len`.
-pub fn unpack(codec: u8, stored: Vec<u8>, raw_len: usize) -> Result<Vec<u8>, &'static str> {
+pub fn unpack(codec: u8, stored: BlockBytes, raw_len: usize) -> Result<BlockBytes, &'static str> {
     if raw_len > PAYLOAD_BYTES_MAX {
         return Err("it claims to be longer than any block");
     }
-    let mut raw = Vec::new();
-    let unpacked = match codec {
-        codec::NONE => {
-            raw = stored;
-            raw.len()
-        }
-        codec::ZSTD => {
-            raw.resize(raw_len, 0);
-            zstd::bulk::decompress_to_buffer(&stored, &mut raw[..])
-                .map_err(|_| "zstd cannot unpack it")?
-        }
+    let raw = match codec {
+        codec::NONE => stored,
+        codec::ZSTD => unzstd(&stored, raw_len).map_err(|_| "zstd cannot unpack it")?,
         codec::LZ4 => {
-            raw.resize(raw_len, 0);
-            lz4_flex::block::decompress_into(&stored, &mut raw)
-                .map_err(|_| "lz4 cannot unpack it")?
+            let mut raw = BlockBytes::with_room(raw_len);
+            raw.bytes_mut().resize(raw_len, 0);
+            let unpacked = lz4_flex::block::decompress_into(&stored, raw.bytes_mut())
+                .map_err(|_| "lz4 cannot unpack it")?;
+            raw.bytes_mut().truncate(unpacked);
+            raw
         }
         _ => return Err("it is compressed in a way that this version does not know"),
     };
-    if unpacked != raw_len {
+    if raw.len() != raw_len {
         return Err("it unpacks to another length than its head says");
     }
     Ok(raw)
+}
+
+fn unzstd(stored: &[u8], raw_len: usize) -> std::io::Result<BlockBytes> {
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            none => none.insert(zstd::bulk::Decompressor::new()?),
+        };
+        let mut raw = BlockBytes::with_room(raw_len);
+        unpacker.decompress_to_buffer(stored, raw.bytes_mut())?;
+        Ok(raw)
+    })
 }
 
 #[cfg(test)]
@@ -220,7 +234,7 @@ mod tests {
             for raw in [&text[..], &text[..100], &text[..3], &noise(300_000)] {
                 let (codec, stored) = compressor.compress(raw, Haste::None, SLOW);
                 assert!(stored.len() <= raw.len());
-                assert_eq!(unpack(codec, stored.to_vec(), raw.len()).as_deref(), Ok(raw));
+                assert_eq!(unpack(codec, stored.to_vec().into(), raw.len()).as_deref(), Ok(raw));
             }
         }
     }
@@ -304,9 +318,9 @@ mod tests {
             let mut compressor = Compressor::new(how).unwrap();
             let (codec, stored) = compressor.compress(&raw, Haste::None, SLOW);
             for wrong in [0, raw.len() - 1, raw.len() + 1, PAYLOAD_BYTES_MAX, usize::MAX] {
-                assert!(unpack(codec, stored.to_vec(), wrong).is_err());
+                assert!(unpack(codec, stored.to_vec().into(), wrong).is_err());
             }
         }
-        assert!(unpack(77, raw.clone(), raw.len()).is_err());
+        assert!(unpack(77, raw.clone().into(), raw.len()).is_err());
     }
 }

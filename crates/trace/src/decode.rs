@@ -2,6 +2,7 @@
 
 use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES};
 
+use crate::block_bytes::BlockBytes;
 use crate::event::{
     BlobId, Call, Content, Data, Event, EventKind, Extras, INLINE_BYTES_MAX, Identity, OpenFd,
     Outcome, UnknownEvent,
@@ -16,7 +17,7 @@ use crate::wire::{Cursor, Malformed};
 /// Decodes the events of an EVENTS payload.
 pub struct Decoder {
     version: u32,
-    bytes: Vec<u8>,
+    bytes: BlockBytes,
     at: usize,
     thread: u32,
     left: u32,
@@ -30,7 +31,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// Decodes the payload of a block in a file of that version of the format.
-    pub fn new(version: u32, head: &Head, payload: Vec<u8>) -> Decoder {
+    pub fn new(version: u32, head: &Head, payload: BlockBytes) -> Decoder {
         Decoder {
             version,
             bytes: payload,
@@ -52,7 +53,7 @@ impl Decoder {
 
     /// Bytes of memory that it holds.
     pub fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + self.slots.held_bytes() + size_of::<Decoder>()
+        self.bytes.held_bytes() + self.slots.held_bytes() + size_of::<Decoder>()
     }
 
     /// Time stamp of the next event.

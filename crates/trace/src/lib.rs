@@ -5,6 +5,7 @@
 
 mod blob_id;
 mod blobs;
+mod block_bytes;
 pub mod borrowed;
 mod compress;
 mod decode;
@@ -23,6 +24,7 @@ mod known;
 pub mod manifest;
 mod merge;
 pub mod parts;
+
 mod pipeline;
 mod reader;
 mod rewrite;

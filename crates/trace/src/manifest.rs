@@ -3,6 +3,7 @@
 //! It is stored in MANIFEST blocks before END, sorted by path. Readers may rely on the order: a
 //! manifest that breaks it is damaged.
 
+use crate::block_bytes::BlockBytes;
 use crate::error::{ReadError, WriteError};
 use crate::format::{Head, kind};
 use crate::reader::Trace;
@@ -276,7 +277,7 @@ impl ManifestWriter {
 pub struct Entries<'a> {
     trace: &'a Trace,
     heads: std::vec::IntoIter<Head>,
-    payload: Vec<u8>,
+    payload: BlockBytes,
     at: usize,
     left: u32,
     offset: u64,
@@ -297,7 +298,7 @@ impl Trace {
     /// The entries of its manifest. After an error there are no more.
     pub fn manifest(&self) -> Entries<'_> {
         let heads = self.manifest_heads().into_iter();
-        let (payload, last) = (Vec::new(), None);
+        let (payload, last) = (BlockBytes::default(), None);
         Entries { trace: self, heads, payload, at: 0, left: 0, offset: 0, next: 0, last }
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use twox_hash::XxHash3_128;
 
 use crate::blobs::{Blob, Cache, DataPayload};
+use crate::block_bytes::BlockBytes;
 use crate::decode::Decoder;
 use crate::described;
 use crate::error::ReadError;
@@ -320,12 +321,12 @@ impl Trace {
     }
 
     /// The payload of a block of any kind, checked and unpacked.
-    pub(crate) fn payload(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
+    pub(crate) fn payload(&self, head: &Head) -> Result<BlockBytes, ReadError> {
         read_payload(&self.source, head)
     }
 
     /// The stored payload of a block of any kind, checked.
-    pub(crate) fn stored(&self, head: &Head) -> Result<Vec<u8>, ReadError> {
+    pub(crate) fn stored(&self, head: &Head) -> Result<BlockBytes, ReadError> {
         read_stored(&self.source, head)
     }
 }

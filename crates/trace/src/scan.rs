@@ -1,5 +1,6 @@
 //! Finds the blocks of a file: by its index, or from head to head.
 
+use crate::block_bytes::BlockBytes;
 use crate::compress;
 use crate::described::{self, Counted};
 use crate::error::ReadError;
@@ -222,7 +223,7 @@ fn end_of(payload: &[u8], offset: u64) -> Result<End, ReadError> {
 }
 
 /// Reads, checks and unpacks the payload of a block.
-pub fn read_payload(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
+pub fn read_payload(source: &Source, head: &Head) -> Result<BlockBytes, ReadError> {
     let damaged = |what| ReadError::Damaged { offset: head.offset, what };
     if !matches!(head.codec, codec::NONE | codec::ZSTD | codec::LZ4) {
         return Err(damaged("it is compressed in a way that this version does not know"));
@@ -232,15 +233,17 @@ pub fn read_payload(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> 
 }
 
 /// Reads and checks the stored payload of a block.
-pub fn read_stored(source: &Source, head: &Head) -> Result<Vec<u8>, ReadError> {
+pub fn read_stored(source: &Source, head: &Head) -> Result<BlockBytes, ReadError> {
     let damaged = |what| ReadError::Damaged { offset: head.offset, what };
     let mut bytes = [0; HEAD_BYTES];
     source.read(head.offset, &mut bytes)?;
     if bytes != head.to_bytes() {
         return Err(damaged("its head is not the one that was found before"));
     }
-    let mut stored = vec![0; head.stored_len as usize];
-    source.read(head.offset + HEAD_BYTES as u64, &mut stored)?;
+    let len = head.stored_len as usize;
+    let mut stored = BlockBytes::with_room(len);
+    stored.bytes_mut().resize(len, 0);
+    source.read(head.offset + HEAD_BYTES as u64, stored.bytes_mut())?;
     if crc32fast::hash(&stored) != head.payload_crc {
         return Err(damaged("the checksum of its payload is wrong"));
     }

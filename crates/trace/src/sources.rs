@@ -3,6 +3,7 @@
 //!
 //! They are stored in SOURCES blocks before END.
 
+use crate::block_bytes::BlockBytes;
 use crate::error::{ReadError, WriteError};
 use crate::event::{BlobId, Content};
 use crate::format::{Head, kind};
@@ -155,7 +156,7 @@ impl SourcesWriter {
 pub struct Sources<'a> {
     trace: &'a Trace,
     heads: std::vec::IntoIter<Head>,
-    payload: Vec<u8>,
+    payload: BlockBytes,
     at: usize,
     left: u32,
     offset: u64,
@@ -166,7 +167,7 @@ impl Trace {
     pub fn sources(&self) -> Sources<'_> {
         let heads = self.other_blocks().iter().filter(|head| head.kind == kind::SOURCES);
         let heads = heads.copied().collect::<Vec<_>>().into_iter();
-        Sources { trace: self, heads, payload: Vec::new(), at: 0, left: 0, offset: 0 }
+        Sources { trace: self, heads, payload: BlockBytes::default(), at: 0, left: 0, offset: 0 }
     }
 }
 

@@ -226,7 +226,7 @@ impl Trace {
             let listed = unlisted.len() / HEAD_BYTES;
             let agrees = (head.codec, head.count as usize, head.first)
                 == (codec::NONE, listed, last_index)
-                && stored.as_ref().is_ok_and(|stored| *stored == unlisted);
+                && stored.as_ref().is_ok_and(|stored| **stored == *unlisted);
             if !agrees && stored.is_ok() {
                 let what = "the index does not list the blocks before it";
                 report.problem(Some(head.offset), what);
