@@ -116,6 +116,7 @@ pub fn build(
         fold = pass(trace, root, places, space, &|_| {}, &Rc::new(no_links))?;
     }
     fold.tree.learn_links(trace)?;
+    fold.tree.learn_texts()?;
     let unknown = unknown::find(&fold.tree);
     let untold = std::mem::take(&mut fold.untold).paths(&fold.tree);
     let not_seen = std::mem::take(&mut fold.unseen).finish_of(trace);

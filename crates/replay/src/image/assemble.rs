@@ -13,7 +13,7 @@ use super::built::Built;
 use super::error::ImageError;
 use super::left_out;
 use super::staging::{Staged, Staging};
-use super::tree::{Name, NodeId, NodeKind, Spot, TooMany, Tree, relative};
+use super::tree::{Name, NodeId, NodeKind, Spot, TooMany, Tree, lengthen, relative};
 use crate::options::Fill;
 
 /// Directory for names that the recording lacks: further links of files, and targets of links that
@@ -236,7 +236,8 @@ impl Assembly<'_> {
 
     fn link(&mut self, above: BorrowedFd<'_>, name: &[u8], id: NodeId) -> io::Result<()> {
         let node = self.tree.node(id);
-        let target = node.target.clone().unwrap_or_default();
+        // A text that was made up should at least be as long as the recorded one.
+        let target = lengthen(node.target.clone().unwrap_or_default(), node.about.length);
         remove(above, name)?;
         rustix::fs::symlinkat(&target[..], above, name)?;
         self.built.links += 1;

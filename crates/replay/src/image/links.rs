@@ -8,6 +8,19 @@ use super::tree::{Name, NodeId, NodeKind, TooMany, Tree};
 use super::walk::Walk;
 
 impl Tree {
+    /// Takes what was read of a link's text for all of it, where nothing told its length.
+    pub fn learn_texts(&mut self) -> Result<(), TooMany> {
+        let links: Vec<NodeId> =
+            self.ids().filter(|id| self.node(*id).about.text.is_some()).collect();
+        for link in links {
+            let about = &mut self.node_mut(link).about;
+            if let Some(text) = about.text.take().filter(|_| about.length.is_none()) {
+                self.learn_target(link, text)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds links that the manifest shows and that no call created.
     pub fn learn_links(&mut self, trace: &Trace) -> Result<(), TooMany> {
         // Stop at an unreadable entry; the replay will report it.

@@ -252,6 +252,30 @@ impl Tree {
         Ok(())
     }
 
+    /// Learns the beginning of a link's text, which is all of it if it is as long as the link.
+    pub fn learn_beginning(&mut self, link: NodeId, text: Vec<u8>) -> Result<(), TooMany> {
+        let about = &mut self.node_mut(link).about;
+        if about.length == Some(text.len() as u64) {
+            return self.learn_target(link, text);
+        }
+        let known = about.text.get_or_insert_default();
+        if known.len() < text.len() {
+            *known = text;
+        }
+        Ok(())
+    }
+
+    /// Learns the length of a link's text.
+    pub fn learn_length(&mut self, link: NodeId, length: u64) -> Result<(), TooMany> {
+        let about = &mut self.node_mut(link).about;
+        // The kernel's own links have no length.
+        about.length = about.length.or(Some(length).filter(|length| *length > 0));
+        match about.text.take_if(|text| text.len() as u64 == length) {
+            Some(text) => self.learn_target(link, text),
+            None => Ok(()),
+        }
+    }
+
     /// Merges `from` into `to`, with all that is known of either.
     fn absorb(&mut self, to: NodeId, from: NodeId) {
         let mut pairs = vec![(to, from)];
@@ -321,6 +345,8 @@ impl Tree {
         let (about, other) = (&mut node.about, old.about);
         about.mode = about.mode.or(other.mode);
         about.owner = about.owner.or(other.owner);
+        about.length = about.length.or(other.length);
+        about.text = about.text.take().or(other.text);
         about.writers |= other.writers;
         about.taken_from |= other.taken_from;
         if let Some(who) = other.writer {

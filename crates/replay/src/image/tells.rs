@@ -102,11 +102,13 @@ impl Fold<'_> {
             Act::Open => self.opened(asked, node),
             Act::ReadLink => {
                 let buffer = asked.args.len() - 2;
-                // A target that fills the buffer may be truncated.
-                let whole = (ret as u64) < args[buffer + 1];
-                if let Some(target) = self.text(&asked.call, buffer as u8, true).filter(|_| whole) {
+                if let Some(text) = self.text(&asked.call, buffer as u8, true) {
                     let link = self.tree.is_a_link(node)?;
-                    self.tree.learn_target(link, target)?;
+                    // A text that fills the buffer may be cut.
+                    match (ret as u64) < args[buffer + 1] {
+                        true => self.tree.learn_target(link, text)?,
+                        false => self.tree.learn_beginning(link, text)?,
+                    }
                 }
             }
             Act::Directory => {
@@ -293,6 +295,9 @@ impl Fold<'_> {
         let known = self.tree.node_mut(node);
         if *known.inode.get_or_insert(inode) == inode && known.initial {
             self.attributes_at_first(node, told, !asked.foreign);
+            if kind == NodeKind::Link {
+                self.tree.learn_length(node, told.size)?;
+            }
         }
         Ok(node)
     }

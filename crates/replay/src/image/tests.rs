@@ -8,9 +8,12 @@ mod structs;
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::Path;
 
 use recording::{Image, Recording, With, stat};
 use trace::event::Identity;
+
+use super::tree::lengthen;
 
 const O_RDWR: u64 = 2;
 const O_CREAT: u64 = 0o100;
@@ -64,6 +67,47 @@ fn a_link_that_files_were_only_opened_by_is_one() {
     assert_eq!(image.names("home/me"), ["a", "dangling", "link"]);
     assert_eq!(image.names("home/me/a"), ["target"]);
     assert_eq!(content(&image, "home/me/a/target").len(), 10);
+}
+
+#[test]
+fn a_text_that_fills_the_buffer_is_whole_if_the_link_is_as_long() {
+    let mut r = Recording::new("/home/me");
+    let link = |ino, size| stat(1, ino, 0o120777).size(size);
+    r.lstat("first", link(10, 6));
+    r.readlink_into(6, "first", b"target");
+    r.readlink_into(5, "later", b"other");
+    r.lstat("later", link(11, 5));
+    r.readlink_into(3, "cut", b"lon");
+    r.lstat("cut", link(12, 9));
+    r.readlink_into(4, "alone", b"text");
+    let image = r.image();
+    let text = |name: &str| fs::read_link(image.path("home/me").join(name)).unwrap();
+    assert_eq!(text("first"), Path::new("target"));
+    assert_eq!(text("later"), Path::new("other"));
+    assert_eq!(text("alone"), Path::new("text"));
+    assert_ne!(text("cut"), Path::new("lon"));
+}
+
+#[test]
+fn a_text_that_is_made_up_is_as_long_as_the_link_if_it_can_be() {
+    let mut r = Recording::new("/home/me");
+    r.lstat("link", stat(1, 10, 0o120777).size(40));
+    r.stat("link", stat(1, 20, 0o100640));
+    let image = r.image();
+    let link = image.path("home/me/link");
+    assert_eq!(fs::read_link(&link).unwrap().as_os_str().len(), 40);
+    assert_eq!(fs::metadata(&link).unwrap().mode() & 0o7777, 0o640);
+}
+
+#[test]
+fn paths_are_made_longer() {
+    let long = |path: &str, length| lengthen(path.into(), Some(length));
+    assert_eq!(long("a/b", 6), b"a////b");
+    assert_eq!(long("file", 6), b"./file");
+    assert_eq!(long("file", 7), b".//file");
+    assert_eq!(long("file", 5), b"file", "no path of that length leads there");
+    assert_eq!(long("a/b", 2), b"a/b");
+    assert_eq!(long("a/b", u64::MAX).len(), 4095);
 }
 
 #[test]

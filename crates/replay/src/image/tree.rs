@@ -77,11 +77,18 @@ pub struct About {
     pub taken_from: bool,
     /// Number of links.
     pub links: Option<u32>,
+    /// Length of a symbolic link's text.
+    pub length: Option<u64>,
+    /// The beginning of a symbolic link's text, or all of it: it filled the buffer.
+    pub text: Option<Vec<u8>>,
     /// Last modification.
     pub mtime_ns: Option<i64>,
     /// Extended attributes; the value may be unknown.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 }
+
+/// Longest text of a link that Linux allows.
+const LINK_BYTES_MAX: u64 = 4095;
 
 impl About {
     /// Notes a user who may write to the file.
@@ -452,6 +459,19 @@ pub fn relative(link: &[Name], target: &[Name]) -> Vec<u8> {
     let up = above[shared..].iter().map(|_| &b".."[..]);
     let path: Vec<&[u8]> = up.chain(target[shared..].iter().map(|name| &name[..])).collect();
     if path.is_empty() { b".".to_vec() } else { path.join(&b'/') }
+}
+
+/// Makes a relative path longer, up to a length, where slashes or a dot can do that.
+pub fn lengthen(mut path: Vec<u8>, length: Option<u64>) -> Vec<u8> {
+    let length = length.unwrap_or(0).min(LINK_BYTES_MAX) as usize;
+    let more = length.saturating_sub(path.len());
+    let slashes = |count| std::iter::repeat_n(b'/', count);
+    match path.iter().position(|&c| c == b'/') {
+        Some(slash) => drop(path.splice(slash..slash, slashes(more))),
+        None if more >= 2 => drop(path.splice(0..0, [b'.'].into_iter().chain(slashes(more - 1)))),
+        None => {}
+    }
+    path
 }
 
 /// Joins components to an absolute path.

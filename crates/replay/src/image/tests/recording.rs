@@ -345,9 +345,14 @@ impl Recording {
     }
 
     pub fn readlink(&mut self, path: &str, target: &[u8]) {
-        let text = [path.as_bytes(), b"\0"].concat();
-        let data: [(u8, &[u8]); 2] = [(0, &text), (1, target)];
-        self.call("readlink", &[1, 1, 4096], &data, target.len() as i64);
+        self.readlink_into(4096, path, target);
+    }
+
+    /// Adds a readlink with a buffer of this size.
+    pub fn readlink_into(&mut self, size: u64, path: &str, text: &[u8]) {
+        let path = [path.as_bytes(), b"\0"].concat();
+        let data: [(u8, &[u8]); 2] = [(0, &path), (1, text)];
+        self.call("readlink", &[1, 1, size], &data, text.len() as i64);
     }
 
     /// Adds a directory listing: names and types.
