@@ -252,7 +252,7 @@ fn call(value: &Value) -> Result<Call, Complaint> {
         ret: integer(&value["ret"]),
         errno: value["errno"].as_str().map(str::to_string),
         data,
-        text: format!("{} {}", value["args"], value["paths"]),
+        text: format!("{} {} \"late\":{}", value["args"], value["paths"], value["late"]),
     })
 }
 

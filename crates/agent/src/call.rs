@@ -87,7 +87,7 @@ fn enter_at(context: &Context, call: &Call, flags: u8, now: impl FnOnce(&Context
         flags |= enter_flag::UNKNOWN_VARIANT;
     }
     let nargs = usize::from(call.row.nargs);
-    let number = if call.number < 0xffff { call.number as u16 } else { u16::MAX };
+    let number = capture::recorded_number(call.number);
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
     let now = now(context);
     Stream::enter_record(context, head, now, call.args, nargs);
@@ -122,6 +122,24 @@ fn exit_without_counter(context: &Context, call: &Call, ret: i64) {
 
 #[inline(always)]
 fn exit_at(context: &Context, call: &Call, ret: i64, tsc: u64) {
+    record_exit(context, call, ret, tsc);
+    context.phase.set(context.running.get());
+}
+
+/// Records the result of a call and then what `more` has to tell, before a signal is delivered.
+pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) {
+    // SAFETY: set by the entry code to the frame of the call that is ending.
+    unsafe { (*context.frame.get()).set_result(ret as u64) };
+    if !context.silent.get() {
+        record_exit(context, call, ret, clock::now(context));
+        more();
+        compiler_fence(Ordering::SeqCst);
+    }
+    context.phase.set(context.running.get());
+}
+
+#[inline(always)]
+fn record_exit(context: &Context, call: &Call, ret: i64, tsc: u64) {
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
@@ -131,7 +149,6 @@ fn exit_at(context: &Context, call: &Call, ret: i64, tsc: u64) {
     Stream::publish(context);
     context.call_start.store(NO_CALL, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
-    context.phase.set(context.running.get());
 }
 
 /// Undoes the count of a call that was not made after all.

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, Slot};
 
+use crate::aio_contexts::AioContexts;
 use crate::arch::frames::{AltStack, Frame};
 use crate::arch::head::{
     ALTSTACK_BYTES, CONTEXT_BYTES, Head, Native, STACK_BYTES, STACK_END, phase,
@@ -16,6 +17,7 @@ use crate::arch::head::{
 use crate::arch::{entry, processor};
 use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
+use crate::flights::Flights;
 use crate::lock::SpinLock;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
@@ -71,6 +73,9 @@ pub struct Context {
     pub exec_announced: Flag,
     /// The current call was counted before it was made.
     pub counted_early: Cell<bool>,
+    /// Number of the current call among those that submit operations; 0: it is none. It stays after a
+    /// call that was not made.
+    pub batch: Cell<u32>,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -178,6 +183,11 @@ pub struct Space {
     pub patched_enough: Flag,
     /// Some status file was read from its beginning.
     pub reads_statuses: Flag,
+    /// A context of Linux AIO was made.
+    pub has_aio: Flag,
+    pub aio: SpinLock<AioContexts>,
+    /// Operations in flight. Taken with the lock of `aio` held, or alone.
+    pub flights: SpinLock<Flights>,
     /// Catalog of executable files; programs cannot write it. Set by the first thread.
     pub catalog: Cell<Option<Catalog>>,
     /// Addresses of mapped arenas: several while threads of several users share this memory.
@@ -295,6 +305,7 @@ impl Context {
             trapped,
             exec_announced,
             counted_early,
+            batch,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -328,6 +339,7 @@ impl Context {
         trapped.set(None);
         exec_announced.set(false);
         counted_early.set(false);
+        batch.set(0);
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

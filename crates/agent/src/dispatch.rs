@@ -12,7 +12,7 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    exec, guards, locking, maps, opening, sigcalls, signals, status, tasks, tracing, users,
+    aio, exec, guards, locking, maps, opening, sigcalls, signals, status, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -66,6 +66,9 @@ fn record(frame: &Frame, context: &Context) {
         Handler::Trace => tracing::call(context, call),
         Handler::Map | Handler::Unmap | Handler::Remap | Handler::Protect => {
             maps::call(context, call);
+        }
+        Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {
+            aio::call(context, call);
         }
     }
     finish(context);

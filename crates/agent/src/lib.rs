@@ -33,8 +33,10 @@ mod needs;
 mod sys;
 
 // State, as types that know nothing of what changes them.
+mod aio_contexts;
 mod cells;
 mod chunk;
+mod flights;
 mod lock;
 mod signal;
 mod signal_cases;
@@ -50,11 +52,13 @@ mod call;
 mod capture;
 mod clock;
 mod memory;
+mod operations;
 mod requests;
 mod stream;
 
 // What else is done for the program to be recorded and to notice nothing.
 mod actions;
+mod aio;
 mod deliver;
 mod exec;
 mod filter;

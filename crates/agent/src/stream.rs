@@ -222,12 +222,15 @@ impl Stream {
     /// Does what a signal must not interrupt. If one came meanwhile, and the call is not made yet,
     /// the call is given up afterwards.
     pub fn while_busy<T>(context: &Context, work: impl FnOnce() -> T) -> T {
-        context.busy.set(true);
+        let was_busy = context.busy.replace(true);
         compiler_fence(Ordering::SeqCst);
         let done = work();
         compiler_fence(Ordering::SeqCst);
-        context.busy.set(false);
+        context.busy.set(was_busy);
         compiler_fence(Ordering::SeqCst);
+        if was_busy {
+            return done;
+        }
         if context.held_frame.get() > POSTPONED && context.phase.get() == phase::BEFORE {
             // SAFETY: the call is not made, and no lock is held while a record is written.
             unsafe { entry::give_up_call() }

@@ -17,6 +17,7 @@ use syscalls::mapping::Mapping;
 use syscalls::record::{OLD_NUMBERS, part};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
+use trace::parts::{PartValue, part_id};
 use trace::sources::Fate;
 use trace::{ReadError, Trace};
 
@@ -87,6 +88,8 @@ pub struct Made<'a> {
     pub ret: i64,
     /// Number of the calling process.
     pub process: u32,
+    /// Number of operations submitted by it that are events of their own.
+    pub operations: u64,
 }
 
 /// Access to the calling process's descriptors and memory.
@@ -286,7 +289,8 @@ impl Unseen {
                     return;
                 }
                 let process = thread.map_or(0, |thread| thread.process);
-                let made = Made { nr: call.nr, args: &call.args, ret, process };
+                let operations = operations_of(event);
+                let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
                 let thread = event.thread;
                 self.call(&made, &mut InWorld { world, thread, process, call, contents });
             }
@@ -367,13 +371,15 @@ impl Unseen {
                     self.asks(made.process, true);
                 }
             }
-            Act::SubmitToRing | Act::SubmitToAio if returned == 0 => {}
+            Act::SubmitToRing | Act::SubmitToAio if returned <= made.operations => {}
             Act::SubmitToRing => {
-                self.rings.entry(look.program()).or_default().count += returned;
+                let not_seen = returned - made.operations;
+                self.rings.entry(look.program()).or_default().count += not_seen;
                 self.asks(made.process, true);
             }
             Act::SubmitToAio => {
-                self.aio.entry(look.program()).or_default().0.count += returned;
+                let not_seen = returned - made.operations;
+                self.aio.entry(look.program()).or_default().0.count += not_seen;
                 self.asks(made.process, false);
             }
             Act::ReapFromAio => self.reaped(returned, look),
@@ -596,6 +602,15 @@ fn kind_of(description: &Description) -> OpenedKind {
             let by_mode = description.identity.as_ref().and_then(by_mode);
             by_mode.unwrap_or_else(|| OpenedKind::of_path(&description.path))
         }
+    }
+}
+
+/// Returns how many of the operations that a call submits are events of their own.
+pub fn operations_of(event: &Event) -> u64 {
+    let part = event.parts().iter().find(|part| part.id == part_id::OPERATIONS);
+    match part.map(|part| &part.value) {
+        Some(PartValue::Number(count)) => *count,
+        _ => 0,
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Note {
     pub nr: u16,
     pub args: [u64; 6],
     pub ret: i64,
+    /// Number of operations submitted by it that are events of their own.
+    pub operations: u64,
     /// Arguments in memory: the argument's index and its bytes.
     pub texts: [Option<(u8, Box<[u8]>)>; 2],
     /// The file that was at the path before the call.
@@ -373,7 +375,8 @@ impl Changes {
     /// Passes on a call that may move data unseen.
     fn unseen(&mut self, note: &Note) {
         let process = self.tasks.process(note.thread).unwrap_or(0);
-        let made = Made { nr: note.nr, args: &note.args, ret: note.ret, process };
+        let Note { nr, args, ret, operations, .. } = note;
+        let made = Made { nr: *nr, args, ret: *ret, process, operations: *operations };
         self.unseen.call(&made, &mut Noted { tasks: &self.tasks, note });
         for file in self.unseen.take_stored() {
             if !self.tasks.is_foreign(note.thread) && realm::is_stored(&file) {

@@ -3,7 +3,9 @@
 //! The traced program can overwrite these bytes at any time. So every word is read once and
 //! checked, and nothing grows without a bound.
 
+pub(crate) mod in_flight;
 mod note;
+mod operations;
 mod stream;
 mod unfollowed;
 mod withhold;
@@ -83,7 +85,13 @@ impl Stream {
         // Records without a time stamp belong to the open call.
         let timed = !matches!(
             RecordKind::from_wire(word as u8),
-            Some(RecordKind::Data | RecordKind::Abandon | RecordKind::Identity)
+            Some(
+                RecordKind::Data
+                    | RecordKind::Abandon
+                    | RecordKind::Identity
+                    | RecordKind::Submit
+                    | RecordKind::Submitted
+            )
         );
         if timed && tsc > until {
             self.next = Some(tsc);
@@ -115,6 +123,13 @@ impl Stream {
                     break;
                 }
             }
+            if self.patient && is_completion(word) {
+                let body = &record[HEADER_BYTES..];
+                if self.must_wait_for(word_of(body, 1), out) {
+                    self.next = Some(word_of(body, 0));
+                    break;
+                }
+            }
             bytes = rest;
             self.record(word, &record[HEADER_BYTES..], out)?;
             if self.arriving.is_some() {
@@ -141,6 +156,11 @@ impl Stream {
                 if self.must_wait(self.fixed[0], tsc) {
                     break;
                 }
+            }
+            let waits = self.patient && self.fixed_len == 2 && is_completion(self.fixed[0]);
+            if waits && self.must_wait_for(u64::from_le_bytes(*word), out) {
+                self.next = Some(self.fixed[1]);
+                break;
             }
             bytes = rest;
             self.fixed[self.fixed_len] = u64::from_le_bytes(*word);
@@ -239,14 +259,17 @@ impl Stream {
                     *to = word_of(body, at);
                 }
                 self.calls += 1;
-                let call = OpenCall {
+                let mut call = OpenCall {
                     tsc: word_of(body, 0),
                     nr: header.b,
-                    flags: header.a,
+                    flags: header.a & !enter_flag::OF_OPERATIONS,
                     nargs: header.c as u8,
                     site: word_of(body, 1),
                     args,
                 };
+                if header.a & enter_flag::OPERATION != 0 {
+                    self.join(&mut call, word_of(body, 1), header.a & enter_flag::LATE != 0, out);
+                }
                 self.call = Some(call);
                 if let Some(policy) = &mut out.policy {
                     let of_descriptors = policy.entered(me.thread, call.tsc, &call.bare());
@@ -254,9 +277,11 @@ impl Stream {
                 }
             }
             RecordKind::Exit => {
-                let Some(call) = self.call.take() else { return bad("EXIT without a call") };
+                let call = self.call.take_if(|_| self.outer.is_none());
+                let Some(call) = call else { return bad("EXIT without a call") };
                 self.unfollowed = None;
                 let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
+                self.settle_submissions(ret, out);
                 self.emit_call(me.thread, &call, Outcome::Returned { exit_tsc, ret }, out);
             }
             RecordKind::Data => {
@@ -271,7 +296,18 @@ impl Stream {
                 }
                 self.begin_data(header, body, out).or_else(bad)?;
             }
+            RecordKind::Submit => {
+                let mut args = [0; 6];
+                for (to, at) in args.iter_mut().zip(2..2 + (header.c & 0xff) as usize) {
+                    *to = word_of(body, at);
+                }
+                let (tsc, id) = (word_of(body, 0), word_of(body, 1));
+                self.begin_submission(header, (tsc, id), args, out).or_else(bad)?;
+            }
+            RecordKind::Submitted => self.end_submission(out).or_else(bad)?,
             RecordKind::Abandon => {
+                self.resume();
+                self.settle_submissions(0, out);
                 if self.call.take().is_none() {
                     return bad("ABANDON without a call");
                 }
@@ -298,6 +334,7 @@ impl Stream {
                     self.tell_unfollowed(out);
                 }
                 self.emit_image(out);
+                self.give_up_operations(tsc, out);
                 self.image = Some((tsc, header.c));
                 self.last_image = Some(tsc);
             }
@@ -343,7 +380,7 @@ impl Stream {
             RecordKind::End => {
                 self.close_any_call(out);
                 self.emit_image(out);
-                let calls = word_of(body, 1);
+                let calls = word_of(body, 1).saturating_add(self.given_up);
                 self.ended = true;
                 out.event(me.thread, word_of(body, 0), EventKind::End { calls });
             }
@@ -423,6 +460,7 @@ impl Stream {
     }
 
     fn close_any_call(&mut self, out: &mut Output) {
+        self.resume();
         if let Some(call) = self.call.take() {
             self.emit_call(self.thread(), &call, Outcome::Unfinished, out);
             self.tell_unfollowed(out);
@@ -472,11 +510,12 @@ impl Stream {
             outcome,
             data: &[],
             identities: &self.identities,
-            parts: &[],
+            parts: &self.parts,
         };
         if self.items.is_empty() {
             out.call(thread, tsc, &bare);
             self.identities.clear();
+            self.parts.clear();
             return;
         }
         if let (Some(first), true) = (self.items.first(), self.items.len() <= FEW) {
@@ -522,6 +561,7 @@ impl Stream {
     fn clear(&mut self) {
         self.not_whole = false;
         self.withheld.told.clear();
+        self.parts.clear();
         self.items.clear();
         self.inline.clear();
         self.ids.clear();
@@ -539,6 +579,13 @@ fn fixed_bytes(word: u64) -> Result<usize, Malformed> {
     let hashed =
         header.kind == RecordKind::Data as u8 && (header.c >> 8) as u8 & data_flag::HASH != 0;
     Ok(HEADER_BYTES + 8 * words + if hashed { 16 } else { 0 })
+}
+
+/// Whether a record with this first word tells that an operation was completed.
+#[inline]
+fn is_completion(word: u64) -> bool {
+    let header = Header::from_word(word);
+    header.kind == RecordKind::Enter as u8 && header.a & enter_flag::OPERATION != 0
 }
 
 #[inline]

@@ -10,6 +10,7 @@ use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
 use crate::changes::Changes;
+use crate::ingest::in_flight::InFlight;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
 
@@ -47,6 +48,8 @@ pub(crate) struct Output {
     pub policy: Option<Box<Policy>>,
     /// Follows what the program changes.
     pub changes: Option<Box<Changes>>,
+    /// Operations whose completion was not read yet.
+    pub in_flight: InFlight,
     /// Calls handed to the writer.
     pub calls_written: u64,
     /// Calls that came after recording had stopped.
@@ -94,6 +97,7 @@ impl Output {
             spare: Vec::new(),
             policy: None,
             changes: None,
+            in_flight: InFlight::default(),
             calls_written: 0,
             calls_discarded: 0,
             slow_calls: 0,

@@ -21,6 +21,8 @@ const URGENT_BYTES: u64 = 256 << 10;
 
 /// Size of the records of the shortest call.
 const CALL_BYTES_MIN: u64 = 48;
+/// How often slots are read in turn because completions in one wait for submissions in another.
+const PATIENCE_MAX: usize = 16;
 /// Bytes read in the order of time before other work has its turn.
 const ORDERED_BYTES: u64 = 4 << 20;
 
@@ -122,6 +124,8 @@ pub(crate) struct Slots {
     counts: Counts,
     /// The last round stopped before everything was read.
     behind: bool,
+    /// Completions wait for submissions in other slots.
+    patient: bool,
 }
 
 impl Slots {
@@ -133,6 +137,7 @@ impl Slots {
             left: HashSet::new(),
             counts: Counts::default(),
             behind: false,
+            patient: false,
         };
         slots.add(arena, rustix::process::geteuid().as_raw());
         slots
@@ -183,12 +188,48 @@ impl Slots {
         let mut bytes = 0;
         let in_use = self.in_use();
         for &index in &in_use {
-            bytes += self.read(index, out, news);
+            bytes += self.read_patiently(index, out, news);
+        }
+        if self.wait(&in_use) {
+            bytes += self.read_what_waits(&in_use, out, news);
         }
         // Another thread may wait for chunks that reading one has freed.
         for &index in &in_use {
             wake_if_waiting(self.shared(index));
         }
+        bytes
+    }
+
+    /// Whether a slot stands at a completion whose submission was not read yet.
+    fn wait(&self, in_use: &[usize]) -> bool {
+        let waits = |index: &usize| {
+            self.threads[*index].as_ref().is_some_and(|thread| thread.stream.next_tsc().is_some())
+        };
+        in_use.iter().any(waits)
+    }
+
+    /// Reads on where slots wait for each other. What they wait for was published before they were
+    /// read, unless there is none.
+    fn read_what_waits(&mut self, in_use: &[usize], out: &mut Output, news: &mut Vec<News>) -> u64 {
+        let mut bytes = 0;
+        for _ in 0..PATIENCE_MAX {
+            let more: u64 = in_use.iter().map(|&index| self.read_patiently(index, out, news)).sum();
+            bytes += more;
+            if more == 0 || !self.wait(in_use) {
+                break;
+            }
+        }
+        if self.wait(in_use) {
+            bytes += in_use.iter().map(|&index| self.read(index, out, news)).sum::<u64>();
+        }
+        bytes
+    }
+
+    /// Reads a slot up to a completion whose submission was not read yet.
+    fn read_patiently(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) -> u64 {
+        self.patient = true;
+        let bytes = self.read(index, out, news);
+        self.patient = false;
         bytes
     }
 
@@ -311,6 +352,7 @@ impl Slots {
                 seen: 0,
             })
         });
+        thread.stream.patient = self.patient;
         let unread = thread.reader.unread(&arena);
         let wanted = unread.min(bound.position.saturating_sub(thread.reader.consumed()));
         let mut left = wanted;
@@ -499,7 +541,7 @@ impl Slots {
             let counted = self.shared(index).calls.load(Ordering::Acquire);
             self.read(index, out, &mut Vec::new());
             if let Some(thread) = self.threads[index].take() {
-                self.count(index, thread, counted, out);
+                self.count(index, thread, (counted, Some(host::tsc())), out);
             }
         }
         self.counts
@@ -517,7 +559,11 @@ impl Slots {
         }
         let ended = thread.killed.unwrap_or_else(host::tsc);
         let counted = self.shared(index).calls.load(Ordering::Relaxed);
-        let calls = self.count(index, thread, counted, out);
+        let others = process.is_some_and(|process| {
+            self.each_in_use(|other| other != index && self.process(other) == process)
+        });
+        let gives_up = Some(ended).filter(|_| !others && !said_so);
+        let calls = self.count(index, thread, (counted, gives_up), out);
         if number != RECORDER {
             if !said_so {
                 out.event(number, ended, EventKind::End { calls });
@@ -527,12 +573,13 @@ impl Slots {
         self.free(index);
     }
 
-    /// Adds a thread to the totals, given its agent's count of calls. Returns the calls made.
+    /// Adds a thread to the totals, given its agent's count of calls, and when operations of its
+    /// process are given up, if they are. Returns the calls made.
     fn count(
         &mut self,
         index: usize,
         mut thread: Box<Thread>,
-        counted: u64,
+        (counted, gives_up): (u64, Option<u64>),
         out: &mut Output,
     ) -> u64 {
         let slot = self.shared(index);
@@ -541,6 +588,10 @@ impl Slots {
         // A record cut off by a kill belongs to a call that had not returned: the call is in the
         // trace as unfinished.
         thread.stream.close(out);
+        if let Some(tsc) = gives_up {
+            thread.stream.give_up_operations(tsc, out);
+        }
+        let counted = counted.saturating_add(thread.stream.given_up());
         let read = thread.stream.calls();
         let before = thread.read_before;
         let consumed = before.saturating_add(thread.reader.consumed());

@@ -28,6 +28,7 @@ use syscalls::Act;
 use syscalls::abi::errno::{self, EAGAIN, EINTR};
 use syscalls::abi::files::S_IFMT;
 use syscalls::flags::RWF;
+use syscalls::operations::{Cousin, OPERATIONS_FIRST};
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, Dir, Extent, FlagSet, Len, Of};
 
@@ -102,6 +103,8 @@ pub struct Maker {
     contents: Memory,
     pointers: Memory,
     nr: u16,
+    /// The call that is made for an operation.
+    cousin: Option<Cousin>,
     values: Arguments,
     /// Output buffers of the last call.
     regions: Vec<Region>,
@@ -124,6 +127,15 @@ pub struct Maker {
     pub short: bool,
 }
 
+/// Returns the call that is made for an operation.
+#[inline]
+fn cousin_of(nr: u16) -> Option<Cousin> {
+    if nr < OPERATIONS_FIRST {
+        return None;
+    }
+    syscalls::by_number(nr.into())?.cousin
+}
+
 impl Maker {
     /// Allocates the pools.
     pub fn new(space: Arc<Space>) -> io::Result<Maker> {
@@ -132,6 +144,7 @@ impl Maker {
             pointers: Memory::new(POINTERS_BYTES, Arc::clone(&space))?,
             space,
             nr: 0,
+            cousin: None,
             values: Arguments::NONE,
             regions: Vec::new(),
             go_on: GoOn::No,
@@ -199,6 +212,7 @@ impl Maker {
         self.copied = false;
         self.only_directory = false;
         self.nr = call.nr;
+        self.cousin = cousin_of(call.nr);
         // Registers without an argument in the row stay zero, whatever the program had in them.
         for (at, (value, _)) in call.values.iter().zip(call.args).enumerate() {
             self.values.set(at, Value::Number(*value as usize));
@@ -508,10 +522,17 @@ impl Maker {
     }
 
     fn once(&self) -> i64 {
-        let [a, b, c, d, e, f] = self.values.registers();
+        let registers = self.values.registers();
+        let [a, b, c, d, e, f] = match self.cousin {
+            None => registers,
+            Some(cousin) => {
+                cousin.args.map(|from| registers.get(usize::from(from)).copied().unwrap_or(0))
+            }
+        };
+        let nr = self.cousin.map_or(self.nr, |cousin| cousin.nr);
         // SAFETY: pointers point to our memory or nowhere, and no argument counts more of it than
         // there is; all others are numbers.
-        let ret = unsafe { libc::syscall(libc::c_long::from(self.nr), a, b, c, d, e, f) };
+        let ret = unsafe { libc::syscall(libc::c_long::from(nr), a, b, c, d, e, f) };
         match ret {
             -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
             ret => ret,

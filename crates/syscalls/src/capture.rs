@@ -4,9 +4,10 @@
 //! Compiled from the rows at build time, so it cannot get out of step with them.
 
 use crate::handler::Handler;
+use crate::operations::OPERATIONS_FIRST;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
 use crate::shape::{Arg, ArgKind, Dir, Len, Of, OpenFlags, Pointer, Syscall};
-use crate::table::{NUMBER_LIMIT, ROWS};
+use crate::table::{NUMBER_LIMIT, PLACES, ROWS, place};
 
 /// How to find the bytes of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,15 +159,16 @@ const fn compile(args: &[Arg]) -> Row {
     row
 }
 
-const fn compile_rows() -> [Row; NUMBER_LIMIT] {
-    let mut rows = [RAW; NUMBER_LIMIT];
+const fn compile_rows() -> [Row; PLACES] {
+    let mut rows = [RAW; PLACES];
     let (mut variants, mut changing, mut opening) = (0, 0, 0);
     let mut group = 0;
     while group < ROWS.len() {
         let mut i = 0;
         while i < ROWS[group].len() {
             let call: &Syscall = &ROWS[group][i];
-            assert!(!rows[call.nr as usize].known, "two rows for one number");
+            let Some(place) = place(call.nr as u64) else { panic!("no place") };
+            assert!(!rows[place].known, "two rows for one number");
             let mut row = compile(call.args);
             row.handler = handler_of(call);
             if call.open.is_some() {
@@ -181,7 +183,7 @@ const fn compile_rows() -> [Row; NUMBER_LIMIT] {
                 changing += 1;
                 row.changes = changing;
             }
-            rows[call.nr as usize] = row;
+            rows[place] = row;
             i += 1;
         }
         group += 1;
@@ -310,7 +312,7 @@ const fn compile_openings() -> [Option<Opening>; count_openings()] {
     out
 }
 
-static CAPTURE: [Row; NUMBER_LIMIT] = compile_rows();
+static CAPTURE: [Row; PLACES] = compile_rows();
 static VARIANTS: [VariantRow; count_variants()] = compile_variants();
 static CHANGED: [Paths; count_changing()] = compile_changed();
 static OPENINGS: [Option<Opening>; count_openings()] = compile_openings();
@@ -332,6 +334,10 @@ impl Row {
 
 /// Returns what to copy for a call with these arguments, and whether its variant is unknown.
 pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {
+    // A program may call any number, that of an operation included.
+    if nr >= OPERATIONS_FIRST as u64 {
+        return (&UNKNOWN, false);
+    }
     let Some(row) = CAPTURE.get(nr as usize) else { return (&UNKNOWN, false) };
     if row.variant_count == 0 {
         return (row, false);
@@ -342,4 +348,19 @@ pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {
         Some(variant) => (&variant.row, false),
         None => (row, true),
     }
+}
+
+/// Returns what to copy for an operation.
+pub fn operation(nr: u16) -> &'static Row {
+    let place = Some(nr).filter(|nr| *nr >= OPERATIONS_FIRST).and_then(|nr| place(nr.into()));
+    place.map_or(&UNKNOWN, |place| &CAPTURE[place])
+}
+
+/// Returns the number under which a call is recorded: those of operations stand for no call.
+#[inline]
+pub const fn recorded_number(nr: u64) -> u16 {
+    if nr < OPERATIONS_FIRST as u64 || NUMBER_LIMIT as u64 <= nr && nr < u16::MAX as u64 {
+        return nr as u16;
+    }
+    u16::MAX
 }

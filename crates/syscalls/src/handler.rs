@@ -77,4 +77,12 @@ pub enum Handler {
     Remap,
     /// Changes the protection of mapped memory.
     Protect,
+    /// Makes a context of Linux AIO.
+    AioSetup,
+    /// Submits control blocks to one.
+    AioSubmit,
+    /// Waits for completions.
+    AioReap,
+    /// Removes a context.
+    AioDestroy,
 }

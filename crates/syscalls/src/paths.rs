@@ -3,7 +3,7 @@
 
 use crate::act::Act;
 use crate::shape::{ArgKind, Classes, FlagSet, Syscall};
-use crate::table::{NUMBER_LIMIT, ROWS};
+use crate::table::{PLACES, ROWS, place};
 use crate::text;
 
 /// Maximum number of paths in a call.
@@ -132,13 +132,14 @@ const fn bits_of(set: &FlagSet, end: &str) -> u32 {
     0
 }
 
-const fn all() -> [Paths; NUMBER_LIMIT] {
-    let mut index = [[None; PATHS_MAX]; NUMBER_LIMIT];
+const fn all() -> [Paths; PLACES] {
+    let mut index = [[None; PATHS_MAX]; PLACES];
     let mut group = 0;
     while group < ROWS.len() {
         let mut i = 0;
         while i < ROWS[group].len() {
-            index[ROWS[group][i].nr as usize] = of(&ROWS[group][i]);
+            let Some(place) = place(ROWS[group][i].nr as u64) else { panic!("no place") };
+            index[place] = of(&ROWS[group][i]);
             i += 1;
         }
         group += 1;
@@ -146,11 +147,11 @@ const fn all() -> [Paths; NUMBER_LIMIT] {
     index
 }
 
-static BY_NUMBER: [Paths; NUMBER_LIMIT] = all();
+static BY_PLACE: [Paths; PLACES] = all();
 
 /// Returns true if a call with these arguments uses a link at the end of this path argument itself.
 pub fn means_link(nr: u16, path: u8, args: &[u64; 6]) -> bool {
-    let paths = BY_NUMBER.get(usize::from(nr)).into_iter().flatten().flatten();
+    let paths = place(nr.into()).map(|place| &BY_PLACE[place]).into_iter().flatten().flatten();
     paths
         .into_iter()
         .find(|found| found.path == path)

@@ -7,8 +7,9 @@
 //! words 1..   the body; its size depends on the kind (and for ENTER and DATA on the header)
 //! ```
 //!
-//! A call is `ENTER DATA* (DATA* EXIT | ABANDON)`; the stream may end after ENTER if the call never
-//! returned. All other records are between calls, except IDENTITY, which belongs to the open call.
+//! A call is `ENTER DATA* OPERATION* (DATA* EXIT | ABANDON)`; the stream may end after ENTER if the
+//! call never returned. An operation that the call submits is `SUBMIT DATA* SUBMITTED`. When it has
+//! been completed, it becomes a call of its own in the stream of the thread that finds that out. All other records are between calls, except IDENTITY, which belongs to the open call.
 //! Numbers are little-endian.
 
 /// Size of the header of a record.
@@ -43,6 +44,11 @@ pub enum RecordKind {
     Stall = 10,
     /// Something could not be recorded. a: [`GapWhy`]. Body: tsc, detail.
     Gap = 11,
+    /// The open call submits an operation. a: unused; b: number; c: count of arguments | place among
+    /// those that the call submits << 8. Body: tsc, id, arguments.
+    Submit = 12,
+    /// The memory of that operation is complete. No body.
+    Submitted = 13,
 }
 
 impl RecordKind {
@@ -60,6 +66,8 @@ impl RecordKind {
             9 => RecordKind::Identity,
             10 => RecordKind::Stall,
             11 => RecordKind::Gap,
+            12 => RecordKind::Submit,
+            13 => RecordKind::Submitted,
             _ => return None,
         })
     }
@@ -82,6 +90,13 @@ pub mod enter_flag {
     pub const UNKNOWN_VARIANT: u8 = 2;
     /// The call does not return if it succeeds: there may be no EXIT.
     pub const NO_RETURN: u8 = 4;
+    /// No call, but an operation that was submitted before: the id in its SUBMIT stands in the place
+    /// of the site.
+    pub const OPERATION: u8 = 8;
+    /// It was found completed later than the program found it.
+    pub const LATE: u8 = 16;
+    /// Those that are for the recorder alone.
+    pub const OF_OPERATIONS: u8 = OPERATION | LATE;
 }
 
 /// Flags of DATA, in the second byte of `c`.
@@ -380,9 +395,10 @@ impl Header {
     pub const fn body_words(self) -> Option<usize> {
         Some(match RecordKind::from_wire(self.kind) {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
+            Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
             Some(RecordKind::Stall | RecordKind::Gap) => 2,
-            Some(RecordKind::Abandon) => 0,
+            Some(RecordKind::Abandon | RecordKind::Submitted) => 0,
             Some(RecordKind::Start) => START_WORDS,
             Some(RecordKind::Image) => 1,
             Some(RecordKind::Signal) => SIGNAL_WORDS,

@@ -3,6 +3,7 @@
 use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
+use crate::operations::{Cousin, Queue};
 
 pub use crate::flag_set::{FlagSet, Split};
 
@@ -35,6 +36,10 @@ pub struct Syscall {
     pub gives: Gives,
     /// These descriptors are closed by an exec, without a flag that asks for it.
     pub gives_until_exec: bool,
+    /// For an operation that is no call: where programs submit it.
+    pub queue: Option<Queue>,
+    /// For an operation: the call that does the same.
+    pub cousin: Option<Cousin>,
 }
 
 impl Syscall {

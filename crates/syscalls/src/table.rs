@@ -13,6 +13,7 @@ mod keyctl;
 mod memory;
 mod mount;
 mod network;
+pub(crate) mod operations;
 mod prctl;
 mod process;
 mod ptrace;
@@ -24,10 +25,11 @@ mod words;
 
 pub use ioctl::REQUESTS;
 
+use crate::operations::OPERATIONS_FIRST;
 use crate::shape::Syscall;
 use crate::text;
 
-/// One more than the highest number in the table.
+/// One more than the highest number in the table, operations included.
 pub const NUMBER_LIMIT: usize = {
     let (mut highest, mut group) = (0, 0);
     while group < ROWS.len() {
@@ -42,6 +44,38 @@ pub const NUMBER_LIMIT: usize = {
     }
     highest as usize + 1
 };
+
+/// One more than the highest number of a call.
+pub const CALL_LIMIT: usize = {
+    let (mut highest, mut group) = (0, 0);
+    while group < ROWS.len() {
+        let mut i = 0;
+        while i < ROWS[group].len() {
+            let nr = ROWS[group][i].nr;
+            if nr > highest && nr < OPERATIONS_FIRST {
+                highest = nr;
+            }
+            i += 1;
+        }
+        group += 1;
+    }
+    highest as usize + 1
+};
+
+/// Number of places in a table without the numbers between calls and operations.
+pub const PLACES: usize = CALL_LIMIT + NUMBER_LIMIT - OPERATIONS_FIRST as usize;
+
+/// Returns the place of a number in such a table.
+pub const fn place(nr: u64) -> Option<usize> {
+    let operations = OPERATIONS_FIRST as u64;
+    if nr < CALL_LIMIT as u64 {
+        return Some(nr as usize);
+    }
+    if nr < operations || nr >= NUMBER_LIMIT as u64 {
+        return None;
+    }
+    Some(CALL_LIMIT + (nr - operations) as usize)
+}
 
 /// Numbers between these two are x32 calls or unused.
 const LAST_OLD: usize = 336;
@@ -60,6 +94,7 @@ pub static ROWS: &[&[Syscall]] = &[
     ipc::ROWS,
     creds::ROWS,
     aio::ROWS,
+    operations::ROWS,
     system::ROWS,
     gone::ROWS,
 ];
@@ -76,7 +111,7 @@ const fn index_rows() -> [Option<&'static Syscall>; NUMBER_LIMIT] {
         group += 1;
     }
     let mut nr = 0;
-    while nr < NUMBER_LIMIT {
+    while nr < CALL_LIMIT {
         let unused = LAST_OLD < nr && nr < FIRST_NEW;
         assert!(index[nr].is_some() != unused, "a number of the kernel has no row");
         nr += 1;

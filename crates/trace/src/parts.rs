@@ -79,10 +79,12 @@ pub mod part_id {
     pub const THREAD: u64 = 9;
     /// Buffers.
     pub const BUFFERS: u64 = 10;
+    /// Operations.
+    pub const OPERATIONS: u64 = 11;
 }
 
 /// The parts that this version knows.
-pub static PART_ROWS: [PartRow; 10] = [
+pub static PART_ROWS: [PartRow; 11] = [
     part(
         part_id::USER_CPU,
         "user_cpu_ns",
@@ -111,7 +113,8 @@ pub static PART_ROWS: [PartRow; 10] = [
         part_id::LATE,
         "late",
         PartMeaning::Plain,
-        "not 0: it was recorded after it had begun, and what it was given was read late",
+        "not 0: it was recorded after it had begun, and what it was given was read late; of an \
+         operation: it was found completed after the program may have used what came out",
     ),
     part(
         part_id::DURATION,
@@ -138,6 +141,12 @@ pub static PART_ROWS: [PartRow; 10] = [
         PartMeaning::Buffers,
         "buffers that its fields name by their places in this list of `number`: each that of a \
          buffer plus 1, 0: lost",
+    ),
+    part(
+        part_id::OPERATIONS,
+        "operations",
+        PartMeaning::Plain,
+        "of a call that submits operations: how many of them are events of their own",
     ),
 ];
 

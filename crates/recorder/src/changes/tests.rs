@@ -72,6 +72,7 @@ impl Scene {
             texts: told,
             existed: None,
             user: 0,
+            operations: 0,
         }
     }
 

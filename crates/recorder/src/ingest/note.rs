@@ -51,6 +51,7 @@ impl Stream {
             nr: call.nr,
             args: call.args,
             ret,
+            operations: self.operations(),
             texts,
             existed: self.identities.last().map(|(_, identity)| (identity.dev, identity.ino)),
         });

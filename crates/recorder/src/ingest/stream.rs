@@ -5,6 +5,7 @@ use std::rc::Rc;
 use ring::DataMode;
 use syscalls::record::{Identity, Start, StartHow};
 use trace::event::{BlobId, Call, Content, Data, INLINE_BYTES_MAX, Outcome};
+use trace::parts::Part;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::numbers::Numbers;
@@ -84,6 +85,16 @@ pub(crate) struct Stream {
     pub(super) arriving: Option<Arriving>,
 
     pub(super) call: Option<OpenCall>,
+    /// The call that submits the operation in `call`.
+    pub(super) outer: Option<Box<Outer>>,
+    /// Operations that the open call submits: their places, and their numbers.
+    pub(super) submitted: Vec<(u32, u64)>,
+    /// Optional parts of the open call.
+    pub(super) parts: Vec<Part>,
+    /// Completions wait for submissions in other streams.
+    pub patient: bool,
+    /// Operations that were given up here: calls that the agent did not count.
+    pub(super) given_up: u64,
     /// The open call executes a program that cannot be followed: when that was noted, and the errno
     /// of the attempt. It becomes a gap unless the call fails.
     pub(super) unfollowed: Option<(u64, u64)>,
@@ -130,6 +141,20 @@ pub(super) struct Withheld {
     pub told: Vec<(usize, Vec<u8>)>,
 }
 
+/// A call that is being read, while an operation that it submits is.
+pub(super) struct Outer {
+    pub call: OpenCall,
+    pub id: u64,
+    /// Its place among those that the call submits.
+    pub order: u32,
+    pub items: Vec<Item>,
+    pub inline: Vec<u8>,
+    pub ids: Vec<BlobId>,
+    pub identities: Vec<(u8, Identity)>,
+    pub not_whole: bool,
+    pub withheld: Withheld,
+}
+
 impl Stream {
     /// Returns the stream of a thread that may claim these numbers.
     pub fn of(numbers: &Rc<Numbers>) -> Stream {
@@ -144,6 +169,11 @@ impl Stream {
     /// Time stamp of the thread's last IMAGE.
     pub fn last_image(&self) -> Option<u64> {
         self.last_image
+    }
+
+    /// Number of operations that were given up here.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// Number of calls entered and not abandoned.

@@ -2,6 +2,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use trace::event::Preamble;
+use trace::parts::{PartValue, part_id};
 use trace::{Compress, Writer, WriterOptions};
 
 use super::*;
@@ -267,4 +268,125 @@ fn an_exec_that_fails_leaves_no_gap() {
     assert_eq!((out.calls_written, out.gaps), (2, 1));
     let (_, said) = out.first_gap.unwrap();
     assert!(said.contains("not permitted"), "{said}");
+}
+
+const READ: u16 = 1152;
+
+/// A stream of thread `number` with what `fill` adds after its START.
+fn stream_of(number: u32, fill: impl FnOnce(&mut Vec<u64>)) -> Vec<u8> {
+    let mut words = Vec::new();
+    let start = Start { tsc: 10, thread: number, process: 2, parent: 1, pid: 300, tid: 300 };
+    push(&mut words, RecordKind::Start, StartHow::Fork as u8, 0, 0, &start.to_words());
+    fill(&mut words);
+    bytes_of(&words)
+}
+
+/// A call that submits operations with these numbers, of which the kernel takes `made`.
+fn submits(words: &mut Vec<u64>, ids: &[u64], made: u64) {
+    push(words, RecordKind::Enter, 0, 209, 2, &[100, 0x40_0000, 1, 2]);
+    push(words, RecordKind::Data, 1, 0, 0, &[8, 8, 1]);
+    for (id, order) in ids.iter().zip(0..) {
+        push(words, RecordKind::Submit, 0, READ, 3 | order << 8, &[110, *id, 5, 6, 7]);
+        push(words, RecordKind::Data, 2, 0, 0, &[16, 16, *id, 9]);
+        push(words, RecordKind::Submitted, 0, 0, 0, &[]);
+    }
+    push(words, RecordKind::Exit, 0, 0, 0, &[120, made]);
+}
+
+fn completes(words: &mut Vec<u64>, id: u64, tsc: u64) {
+    push(words, RecordKind::Enter, enter_flag::OPERATION, READ, 3, &[tsc, id, 5, 6, 7]);
+    push(words, RecordKind::Data, 1, 0, u32::from(data_flag::OUT) << 8, &[8, 8, 3]);
+    push(words, RecordKind::Exit, 0, 0, 0, &[tsc + 1, 8]);
+}
+
+/// Number, site, count of buffers and parts of a call, and whether it returned.
+type Told = (u16, u64, usize, Vec<(u64, PartValue)>, bool);
+
+fn calls_of(out: Output, file: &Memory) -> Vec<Told> {
+    out.finish(&trace::event::Totals::default()).unwrap();
+    let bytes = file.0.lock().unwrap().clone();
+    let trace = trace::Trace::from_stream(std::io::Cursor::new(bytes)).unwrap();
+    let mut calls = Vec::new();
+    for event in trace.events() {
+        let event = event.unwrap().event;
+        let parts = event.parts().iter().map(|part| (part.id, part.value.clone())).collect();
+        if let EventKind::Call(call) = event.kind {
+            let returned = call.outcome != Outcome::Unfinished;
+            calls.push((call.nr, call.site, call.data.len(), parts, returned));
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_completion_has_what_was_submitted() {
+    let (mut out, file) = output();
+    let mut stream = Stream::default();
+    let bytes = stream_of(4, |words| {
+        submits(words, &[70, 71, 72], 2);
+        completes(words, 71, 200);
+        // Not submitted after all, and unknown.
+        completes(words, 72, 300);
+        completes(words, 99, 400);
+    });
+    assert_eq!(stream.feed(&bytes, &mut out), Ok(bytes.len()));
+    stream.give_up_operations(500, &mut out);
+    let number = |number: u64| PartValue::Number(number);
+    let now = (part_id::COMPLETED, number(0));
+    let submitted = |ago: i64| (part_id::SUBMITTED, number(trace::format::zigzag(-ago)));
+    let expected = vec![
+        (209, 0x40_0000, 1, vec![(part_id::OPERATIONS, number(2))], true),
+        (READ, 0x40_0000, 2, vec![submitted(90), now.clone()], true),
+        (READ, 0, 1, vec![now.clone()], true),
+        (READ, 0, 1, vec![now], true),
+        (READ, 0x40_0000, 1, vec![submitted(390)], false),
+    ];
+    assert_eq!((stream.calls(), stream.given_up()), (5, 1));
+    assert_eq!(calls_of(out, &file), expected);
+}
+
+#[test]
+fn a_completion_waits_for_the_stream_of_the_submission() {
+    let submission = stream_of(4, |words| submits(words, &[70], 1));
+    let completion = stream_of(5, |words| completes(words, 70, 200));
+    for piece in [8, 16, 24, completion.len()] {
+        let (mut out, file) = output();
+        let (mut one, mut other) = (Stream::default(), Stream::default());
+        other.patient = true;
+        let (mut at, mut waited) = (0, false);
+        while at < completion.len() {
+            let to = completion.len().min(at + piece);
+            at += other.feed(&completion[at..to], &mut out).unwrap();
+            if other.next_tsc().is_some() {
+                assert!(!waited, "it waits again");
+                waited = true;
+                one.feed(&submission, &mut out).unwrap();
+            }
+        }
+        assert!(waited, "{piece}");
+        assert!(calls_of(out, &file).iter().any(|(nr, _, data, ..)| (*nr, *data) == (READ, 2)));
+    }
+}
+
+#[test]
+fn operations_out_of_place_are_malformed() {
+    let cases: [fn(&mut Vec<u64>); 4] = [
+        |words| push(words, RecordKind::Submit, 0, READ, 0, &[1, 2]),
+        |words| push(words, RecordKind::Submitted, 0, 0, 0, &[]),
+        |words| {
+            push(words, RecordKind::Enter, 0, 209, 0, &[100, 0]);
+            push(words, RecordKind::Submit, 0, READ, 0, &[1, 2]);
+            push(words, RecordKind::Submit, 0, READ, 0, &[1, 2]);
+        },
+        |words| {
+            push(words, RecordKind::Enter, 0, 209, 0, &[100, 0]);
+            push(words, RecordKind::Submit, 0, READ, 0, &[1, 2]);
+            push(words, RecordKind::Exit, 0, 0, 0, &[1, 2]);
+        },
+    ];
+    for case in cases {
+        let (mut out, _) = output();
+        let bytes = stream_of(4, case);
+        assert!(Stream::default().feed(&bytes, &mut out).is_err());
+    }
 }

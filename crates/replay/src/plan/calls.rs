@@ -1,6 +1,7 @@
 //! Turns calls into actions: decides which are replayed, and what the others leave to do.
 
 use model::contents::{is_cut, piece};
+use model::unseen::operations_of;
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
 use syscalls::abi::files::{AF_UNIX, O_APPEND, O_CREAT, O_EXCL};
 use syscalls::record::part;
@@ -8,6 +9,7 @@ use syscalls::shape::{Arg, ArgKind, Classes, Dir};
 use syscalls::{Act, Gives, flags, layout};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
+use trace::parts::part_id;
 
 use super::Planner;
 use super::claims::Claims;
@@ -28,6 +30,11 @@ use crate::outcome;
 use crate::resource::hash_of;
 use crate::scan::ANYWHERE;
 use crate::treatment::{Said, TRANSFER_MAX, Treatment, exchanges, is_directory_entries, is_stream};
+
+/// Whether the program may have changed the data of an operation before it was captured.
+fn is_late(event: &Event) -> bool {
+    event.parts().iter().any(|part| part.id == part_id::LATE)
+}
 
 /// Properties of a call to replay, as in [`crate::batch::Call`].
 struct How {
@@ -128,6 +135,13 @@ impl Planner<'_> {
                 Treatment::Simulate
             }
             Treatment::Make { .. } if self.was_refused(index, said, ret, &paths) => {
+                Treatment::Simulate
+            }
+            // What it submitted is replayed as calls.
+            Treatment::Skip(_)
+                if said.replay == syscalls::Replay::LeftOut
+                    && u64::try_from(ret).unwrap_or(0) <= operations_of(event) =>
+            {
                 Treatment::Simulate
             }
             _ if links.give_a_copy() => Treatment::Make { stream: false },
@@ -289,7 +303,10 @@ impl Planner<'_> {
             }
         }
         let stream = file.stream;
-        let certainty = file.certainty.weakened_if(stream && cut_short, Reason::Filler);
+        let certainty = file
+            .certainty
+            .weakened_if(stream && cut_short, Reason::Filler)
+            .weakened_if(is_late(event), Reason::Raced);
         let may_block = stream || file.unknown;
         let how = How { stream, may_block, certainty, scan: 0, shared_table: false };
         if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {

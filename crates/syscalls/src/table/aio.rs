@@ -3,6 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
+use crate::handler::Handler;
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, RetTimes};
 use crate::shape::Of::{Bits, Bytes, I32, SigSet, Struct, U32, U64};
@@ -16,16 +17,16 @@ const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]).does(Act::SetUpAio),
-    call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]),
+    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]).does(Act::SetUpAio).handled(Handler::AioSetup),
+    call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]).handled(Handler::AioDestroy),
     call(208, "io_getevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
-        in_struct("timeout", &l::TIMESPEC)]).does(Act::ReapFromAio),
-    call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]).does(Act::SubmitToAio),
+        in_struct("timeout", &l::TIMESPEC)]).does(Act::ReapFromAio).handled(Handler::AioReap),
+    call(209, "io_submit", NONE, LEFT_OUT, Ret::Int, &[hex("ctx_id"), long("nr"), input("iocbpp", U64, ArgTimes(1, 8))]).does(Act::SubmitToAio).handled(Handler::AioSubmit),
     call(210, "io_cancel", NONE, SIMULATED, Ret::Int, &[hex("ctx_id"), in_struct("iocb", &l::IOCB), out_struct("result", &l::IO_EVENT)]),
     call(333, "io_pgetevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
-        in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio),
+        in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio).handled(Handler::AioReap),
 
     call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).gives(Gives::Object("io_uring")).until_exec(),
     family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[

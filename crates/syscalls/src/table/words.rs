@@ -68,6 +68,8 @@ pub const fn family(
         by_descriptor: None,
         gives: Gives::ByPath,
         gives_until_exec: false,
+        queue: None,
+        cousin: None,
     }
 }
 

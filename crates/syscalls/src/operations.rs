@@ -1,0 +1,85 @@
+//! Operations that a program submits without a call for each: control blocks of Linux AIO and
+//! entries of io_uring. Each is an event like a call, with a number beyond those of the kernel, a
+//! row, and arguments that come from fields of the struct which describes it.
+
+/// First number of an operation: that of io_uring with opcode 0. The kernel's own numbers stay below
+/// for long.
+pub const OPERATIONS_FIRST: u16 = 0x400;
+
+/// Number of the operation of Linux AIO with opcode 0.
+pub const AIO_FIRST: u16 = OPERATIONS_FIRST + 0x80;
+
+/// Where operations are submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Queue {
+    /// A context of Linux AIO.
+    Aio,
+    /// A ring of io_uring.
+    Ring,
+}
+
+/// The call that does what an operation does, and which of the operation's arguments it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cousin {
+    /// Its number.
+    pub nr: u16,
+    /// For each of its arguments the argument of the operation; [`NOTHING`]: zero.
+    pub args: [u8; 6],
+}
+
+/// No argument of the operation.
+pub const NOTHING: u8 = 0xff;
+
+/// Where an argument comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// Nowhere: it is zero.
+    Nothing,
+    /// The address of the struct.
+    Address,
+    /// A number in the struct.
+    Field {
+        /// Its offset.
+        at: u8,
+        /// Its size in bytes.
+        bytes: u8,
+    },
+}
+
+/// How an operation is read from its struct.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Number of the operation.
+    pub nr: u16,
+    /// Origins of its arguments.
+    pub takes: [Take; 6],
+}
+
+impl Request {
+    /// Returns the arguments of the operation that a struct describes, given its address.
+    pub fn args(&self, body: &[u8], address: u64) -> [u64; 6] {
+        let mut args = [0; 6];
+        for (arg, take) in args.iter_mut().zip(self.takes) {
+            *arg = match take {
+                Take::Nothing => 0,
+                Take::Address => address,
+                Take::Field { at, bytes } => number(body, at.into(), bytes.into()),
+            };
+        }
+        args
+    }
+
+    /// Returns the argument that is the address of the struct.
+    pub fn address_at(&self) -> Option<usize> {
+        self.takes.iter().position(|take| *take == Take::Address)
+    }
+}
+
+/// Reads a number; what lies outside is zero.
+pub(crate) fn number(body: &[u8], at: usize, bytes: usize) -> u64 {
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(body.iter().skip(at).take(bytes)) {
+        *to = *from;
+    }
+    u64::from_le_bytes(word)
+}
