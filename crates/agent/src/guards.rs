@@ -36,13 +36,14 @@ pub fn call(context: &Context, call: &Call) {
         _ => None,
     };
     let filter = filter_of(call);
-    let denied = match filter {
+    let (denied, hinders_helpers) = match filter {
         Some(Filter::Program(at)) => {
             let with_helpers = snapshot::is_on(context) || users::may_change();
-            filter::denied(context, at, with_helpers)
+            let hinders_helpers = filter::denied(context, at, true) != 0;
+            (filter::denied(context, at, with_helpers), hinders_helpers)
         }
-        Some(Filter::Strict) => needed::ALL,
-        None => 0,
+        Some(Filter::Strict) => (needed::ALL, true),
+        None => (0, false),
     };
     let strict = matches!(filter, Some(Filter::Strict));
     let sets_clock = handler == Handler::Prctl && args[0] as u32 == prctl::PR_SET_TSC;
@@ -76,6 +77,9 @@ pub fn call(context: &Context, call: &Call) {
     }
     if filter.is_some() && is_installed(call, ret) {
         context.process().filtered.set(true);
+        if hinders_helpers {
+            context.process().hinders_helpers.set(true);
+        }
     } else if denied & !denied_before != 0 {
         deny(context, denied_before);
     }

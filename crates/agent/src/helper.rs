@@ -84,7 +84,7 @@ pub fn read_before_filters<T>(
     room: u64,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
-    if context.process().filtered.get() {
+    if context.process().hinders_helpers.get() {
         return None;
     }
     let helper = Helper::new(room)?;

@@ -37,7 +37,7 @@ pub fn wait_for_others(context: &Context) {
             return;
         }
         if context.process().filtered.get() {
-            // The filter that is there already may object to any call.
+            // The filter that is there already may object to sleeping.
             (0..SPINS).for_each(|_| core::hint::spin_loop());
         } else {
             let at = &raw const millisecond as u64;
@@ -56,7 +56,7 @@ pub fn wait_for_others(context: &Context) {
 
 /// Returns true if the kernel blocks SIGSYS for a thread. `None`: it does not say.
 fn is_masked(context: &Context, tid: u32) -> Option<bool> {
-    if context.process().filtered.get() {
+    if context.process().hinders_helpers.get() {
         return None;
     }
     let path = status_path(tid);

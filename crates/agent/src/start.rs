@@ -66,7 +66,10 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.mask.set(current_mask() | sigsys);
     context.update_fault_safety();
     let state = slot.exec_state.load(Ordering::Relaxed);
-    context.process().filtered.set(state & exec_state::FILTERED != 0);
+    let filtered = state & exec_state::FILTERED != 0;
+    context.process().filtered.set(filtered);
+    // What it lets through is not known any more.
+    context.process().hinders_helpers.set(filtered);
     context.clockless.set(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
