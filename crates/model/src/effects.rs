@@ -3,6 +3,7 @@
 mod mounting;
 mod tasks;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -16,7 +17,7 @@ use syscalls::record::{RESULT, part};
 use syscalls::shape::{Arg, ArgKind, Dir, Of, Ret, Syscall, operand};
 use syscalls::table::NUMBER_LIMIT;
 use syscalls::{Act, Gives, Operand, layout};
-use trace::event::{Call, Outcome};
+use trace::event::{Call, Content, Outcome};
 
 use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
@@ -174,6 +175,7 @@ pub(crate) fn of_call(
         Act::TellDirectory => {
             // The text is empty if data was not recorded.
             let told = look.text(0, true).filter(|path| path.starts_with(b"/"));
+            let told = told.map(Cow::into_owned);
             let known = look.world.directory(step.thread);
             let is_new = |path: &Vec<u8>| known.as_ref().is_none_or(|known| known.path != *path);
             if let Some(path) = told.filter(is_new) {
@@ -218,17 +220,25 @@ struct Look<'a> {
     thread: u32,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
     fn description(&self, fd: i32) -> Option<Rc<Description>> {
         Some(self.world.descriptors(self.thread)?.get(fd)?.description.clone())
     }
 
-    fn text(&mut self, arg: u8, out: bool) -> Option<Vec<u8>> {
+    fn text(&mut self, arg: u8, out: bool) -> Option<Cow<'a, [u8]>> {
         let data = piece(&self.call.data, arg, part::WHOLE, 0, out)?;
-        let mut bytes = self.contents.read(&data.content, PATH_BYTES_MAX).ok()?;
-        let end = bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len());
-        bytes.truncate(end);
-        Some(bytes)
+        let until_nul = |bytes: &[u8]| {
+            let bytes = &bytes[..bytes.len().min(PATH_BYTES_MAX)];
+            bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len())
+        };
+        Some(match &data.content {
+            Content::Inline(bytes) => Cow::Borrowed(&bytes[..until_nul(bytes)]),
+            content => {
+                let mut bytes = self.contents.read(content, PATH_BYTES_MAX).ok()?;
+                bytes.truncate(until_nul(&bytes));
+                Cow::Owned(bytes)
+            }
+        })
     }
 
     fn paths(&mut self, step: &mut Step) {
@@ -459,7 +469,7 @@ impl Look<'_> {
             }
             Gives::Memory => {
                 let mut path = b"/memfd:".to_vec();
-                path.extend(self.text(0, false).unwrap_or_default());
+                path.extend_from_slice(&self.text(0, false).unwrap_or_default());
                 path.extend_from_slice(b" (deleted)");
                 Description::of(Origin::Memory, path)
             }

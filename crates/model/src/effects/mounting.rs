@@ -111,6 +111,7 @@ impl Look<'_> {
             Act::MakeLink => {
                 let path = step.paths.first().map(|(_, path)| path.clone());
                 if let (Some(path), Some(target)) = (path, self.text(0, false)) {
+                    let target = target.into_owned();
                     step.at_exit.push(Effect::View(ViewChange::Linked { path, target }));
                 }
                 None
