@@ -94,7 +94,7 @@ impl DescriptorTable {
 
     pub(crate) fn close(&mut self, fd: i32) {
         if let Ok(fd) = u32::try_from(fd) {
-            self.close_range(fd, fd);
+            self.numbers.remove(fd);
         }
     }
 

@@ -3,6 +3,7 @@
 mod mounting;
 mod tasks;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -11,12 +12,12 @@ use syscalls::abi::errno;
 use syscalls::abi::files::{
     AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE,
 };
-use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
+use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::{RESULT, part};
 use syscalls::shape::{Arg, ArgKind, Dir, Of, Ret, Syscall, operand};
 use syscalls::table::NUMBER_LIMIT;
 use syscalls::{Act, Gives, Operand, layout};
-use trace::event::{Call, Outcome};
+use trace::event::{Call, Content, Outcome};
 
 use crate::contents::{Contents, latest, piece};
 use crate::decode::shape::{Shape, shape_of};
@@ -81,10 +82,11 @@ fn is_of_tasks(row: &Syscall) -> bool {
 
 /// Returns the clone flags of a call that creates a task: an argument or a struct's first word.
 pub fn spawn_flags(call: &Call, contents: &mut dyn Contents) -> Option<u64> {
-    let shape = shape_of(call);
-    if shape.act != Act::Spawn {
+    let row = syscalls::by_number(call.nr.into())?;
+    if row.act_of(&call.args) != Act::Spawn {
         return None;
     }
+    let shape = shape_of(call);
     for (arg, number) in shape.args.iter().zip(0u8..) {
         match arg.kind {
             ArgKind::Flags(_) => return Some(call.args[usize::from(number)]),
@@ -159,7 +161,7 @@ pub(crate) fn of_call(
             let place = match step.paths.first() {
                 Some((_, path)) => match look.behind_own_link(path) {
                     Some(same) => Some(of(same)),
-                    None => Some(step.first_place()),
+                    None => Some(Place { mount: step.first_mount(), path: path.clone() }),
                 },
                 None if by_number => look.description(call.args[0] as i32).map(of),
                 None => None,
@@ -173,16 +175,21 @@ pub(crate) fn of_call(
         Act::TellDirectory => {
             // The text is empty if data was not recorded.
             let told = look.text(0, true).filter(|path| path.starts_with(b"/"));
+            let told = told.map(Cow::into_owned);
             let known = look.world.directory(step.thread);
-            if let Some(path) = told.filter(|path| known.is_none_or(|known| known.path != *path)) {
-                step.at_exit.push(Effect::Chdir { directory: look.world.directory_at(path) });
+            let is_new = |path: &Vec<u8>| known.as_ref().is_none_or(|known| known.path != *path);
+            if let Some(path) = told.filter(is_new) {
+                let root = known.and_then(|known| known.root.clone());
+                let directory = look.world.directory_in(Place { mount: 0, path }, root);
+                step.at_exit.push(Effect::Chdir { directory });
             }
         }
         Act::Unshare => {
             if call.args[0] & CLONE_FILES != 0 {
                 step.at_exit.push(Effect::UnshareFiles);
             }
-            if call.args[0] & CLONE_FS != 0 {
+            // The kernel unshares the directory with the mounts too.
+            if call.args[0] & (CLONE_FS | CLONE_NEWNS) != 0 {
                 step.at_exit.push(Effect::UnshareCwd);
             }
         }
@@ -195,8 +202,9 @@ pub(crate) fn of_call(
     if look.leaves_users() {
         step.at_exit.push(Effect::Credentials(CredentialsChange::Elsewhere));
     }
-    if look.world.follows_mounts {
-        look.mounts(step);
+    match look.world.follows_mounts {
+        true => look.mounts(step),
+        false => look.leaves(step),
     }
     look.new_descriptors(ret, step);
     for (_, given) in step.gives() {
@@ -212,17 +220,25 @@ struct Look<'a> {
     thread: u32,
 }
 
-impl Look<'_> {
+impl<'a> Look<'a> {
     fn description(&self, fd: i32) -> Option<Rc<Description>> {
         Some(self.world.descriptors(self.thread)?.get(fd)?.description.clone())
     }
 
-    fn text(&mut self, arg: u8, out: bool) -> Option<Vec<u8>> {
+    fn text(&mut self, arg: u8, out: bool) -> Option<Cow<'a, [u8]>> {
         let data = piece(&self.call.data, arg, part::WHOLE, 0, out)?;
-        let mut bytes = self.contents.read(&data.content, PATH_BYTES_MAX).ok()?;
-        let end = bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len());
-        bytes.truncate(end);
-        Some(bytes)
+        let until_nul = |bytes: &[u8]| {
+            let bytes = &bytes[..bytes.len().min(PATH_BYTES_MAX)];
+            bytes.iter().position(|&c| c == 0).unwrap_or(bytes.len())
+        };
+        Some(match &data.content {
+            Content::Inline(bytes) => Cow::Borrowed(&bytes[..until_nul(bytes)]),
+            content => {
+                let mut bytes = self.contents.read(content, PATH_BYTES_MAX).ok()?;
+                bytes.truncate(until_nul(&bytes));
+                Cow::Owned(bytes)
+            }
+        })
     }
 
     fn paths(&mut self, step: &mut Step) {
@@ -238,13 +254,13 @@ impl Look<'_> {
                         continue;
                     }
                     let path = if text.first() == Some(&b'/') {
-                        Some(path::resolve(b"", &text))
+                        Some(self.world.joined(b"", &text))
                     } else if dir == AT_FDCWD {
                         let cwd = self.world.directory(self.thread);
-                        seen_from(cwd.as_ref().map(|cwd| &cwd.path[..]), &text)
+                        self.seen_from(cwd.as_ref().map(|cwd| &cwd.path[..]), &text)
                     } else {
                         let directory = self.description(dir);
-                        seen_from(directory.as_ref().map(|d| &d.path[..]), &text)
+                        self.seen_from(directory.as_ref().map(|d| &d.path[..]), &text)
                     };
                     if let Some(path) = path {
                         let path = self.behind_own_directory(number, path, step);
@@ -256,9 +272,15 @@ impl Look<'_> {
         }
     }
 
+    /// Resolves a path relative to a directory, if that is known.
+    fn seen_from(&self, directory: Option<&[u8]>, path: &[u8]) -> Option<Vec<u8>> {
+        let directory = directory.filter(|directory| !directory.is_empty())?;
+        Some(self.world.joined(directory, path))
+    }
+
     /// Resolves a path that goes through a /proc link to one of the process's own directories.
     fn behind_own_directory(&self, arg: u8, path: Vec<u8>, step: &mut Step) -> Vec<u8> {
-        if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
+        if !path::may_be_own(&path) {
             return path;
         }
         let Some((own, below)) = self.own_directory(arg, &path) else { return path };
@@ -267,8 +289,11 @@ impl Look<'_> {
             Own::Cwd => self.world.cwd(self.thread),
             Own::Root => b"/".to_vec(),
         };
-        let found =
-            if base.first() == Some(&b'/') { path::resolve(&base, below) } else { path.clone() };
+        let found = if base.first() == Some(&b'/') {
+            self.world.joined(&base, below)
+        } else {
+            path.clone()
+        };
         step.through.push(Through { arg, own, below: below.to_vec() });
         found
     }
@@ -378,6 +403,9 @@ impl Look<'_> {
 
     /// Returns the file or pipe that is reopened through the /proc link of an own descriptor.
     fn behind_own_link(&self, path: &[u8]) -> Option<Rc<Description>> {
+        if !path::may_be_own(path) {
+            return None;
+        }
         let (pid, _) = self.world.ids(self.thread)?;
         let same = self.description(path::own_descriptor(path, pid)?)?;
         (!matches!(same.origin, Origin::Socket | Origin::SocketPair | Origin::Anonymous))
@@ -417,7 +445,7 @@ impl Look<'_> {
                 false if self.shape.gives == Gives::Mounts => (path.clone(), Origin::Anonymous),
                 false => (path.clone(), Origin::Path),
             };
-            return opened(path, origin, step.first_place().mount, identity);
+            return opened(path, origin, step.first_mount(), identity);
         }
         match self.shape.gives {
             _ if self.shape.act == Act::TakeDescriptor => self.taken(),
@@ -441,7 +469,7 @@ impl Look<'_> {
             }
             Gives::Memory => {
                 let mut path = b"/memfd:".to_vec();
-                path.extend(self.text(0, false).unwrap_or_default());
+                path.extend_from_slice(&self.text(0, false).unwrap_or_default());
                 path.extend_from_slice(b" (deleted)");
                 Description::of(Origin::Memory, path)
             }
@@ -523,12 +551,6 @@ impl Look<'_> {
             step.at_exit.push(Effect::Install { fd, entry });
         }
     }
-}
-
-/// Resolves a path relative to a directory, if that is known.
-fn seen_from(directory: Option<&[u8]>, path: &[u8]) -> Option<Vec<u8>> {
-    let directory = directory.filter(|directory| !directory.is_empty())?;
-    Some(path::resolve(directory, path))
 }
 
 /// Returns an object of the kernel.

@@ -64,6 +64,7 @@ struct Verdict {
 
 /// Returns the program that a call installs, and true if it applies to all threads.
 pub fn installed(call: &Call, contents: &mut dyn Contents) -> Option<(Vec<u8>, bool)> {
+    call.data.iter().find(|data| data.part == part::CONTENT)?;
     let shape = shape_of(call);
     let number = shape.args.iter().position(|arg| arg.holds(&layout::FILTER))?;
     let data = piece(&call.data, number as u8, part::CONTENT, 0, false)?;

@@ -34,7 +34,7 @@ pub use descriptors::{Descriptor, DescriptorTable, Entry};
 pub use effects::{changes_nothing, concerns_tasks, open_flags, spawn_flags, word_behind};
 pub use moment::Moment;
 pub use namespace::{File, FileId, Namespace, Paths};
-pub use open_files::{Description, Offset, OpenId, Origin};
+pub use open_files::{Description, Offset, OpenHasher, OpenId, OpenTable, Origin};
 pub use step::{Step, Through};
 pub use touch::{Access, Synced, Touch};
 pub use walk::{Unread, Visitor, Walk, clock, walk, walk_files};

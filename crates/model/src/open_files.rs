@@ -1,6 +1,8 @@
 //! Open files: what several descriptors may share, and where each of them reads or writes next.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::rc::Rc;
 
 use syscalls::abi::files::{O_APPEND, O_DSYNC};
@@ -12,6 +14,27 @@ use crate::namespace::FileId;
 /// Number of an open file. A world gives each number once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpenId(u64);
+
+/// What somebody knows of open files, by their numbers.
+pub type OpenTable<T> = HashMap<OpenId, T, BuildHasherDefault<OpenHasher>>;
+
+/// Hashes numbers of open files. Nobody can choose these, so one multiplication will do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenHasher(u64);
+
+impl Hasher for OpenHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Gives numbers to open files, and collects the numbers of those that nobody has open any more.
 #[derive(Clone, Debug, Default)]

@@ -17,13 +17,8 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
         return base.to_vec();
     }
     let start: &[u8] = if path[0] == b'/' { b"" } else { base };
-    if is_plain(path) && is_plain(start) && start.len() + path.len() < BYTES_MAX {
-        return match path[0] {
-            b'/' => path.to_vec(),
-            _ if start == b"/" => [b"/", path].concat(),
-            _ if start.is_empty() || start[0] == b'/' => [start, b"/", path].concat(),
-            _ => [b"/", start, b"/", path].concat(),
-        };
+    if let Some(plain) = put_together(start, path) {
+        return plain;
     }
     let mut out: Vec<u8> = Vec::with_capacity(start.len() + path.len() + 1);
     for component in start.split(|&c| c == b'/').chain(path.split(|&c| c == b'/')) {
@@ -47,6 +42,40 @@ pub fn resolve(base: &[u8], path: &[u8]) -> Vec<u8> {
     if out.is_empty() { b"/".to_vec() } else { out }
 }
 
+/// Returns a path relative to a directory, if nothing of them needs to be removed.
+fn put_together(start: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    let is_plain = is_plain(path) && is_plain(start) && start.len() + path.len() < BYTES_MAX;
+    is_plain.then(|| match path.first() {
+        None => start.to_vec(),
+        Some(b'/') => path.to_vec(),
+        Some(_) if start == b"/" => [b"/", path].concat(),
+        Some(_) if start.is_empty() || start[0] == b'/' => [start, b"/", path].concat(),
+        Some(_) => [b"/", start, b"/", path].concat(),
+    })
+}
+
+/// Returns `path` relative to `base` as they are spelt: `..` stays, because only the file system knows
+/// where it leads after a symbolic link.
+pub fn join(base: &[u8], path: &[u8]) -> Vec<u8> {
+    let start: &[u8] = if path.first() == Some(&b'/') { b"" } else { base };
+    if let Some(plain) = put_together(start, path).filter(|plain| !plain.is_empty()) {
+        return plain;
+    }
+    let mut out = Vec::with_capacity(start.len() + path.len() + 1);
+    for name in start.split(|&c| c == b'/').chain(path.split(|&c| c == b'/')) {
+        let is_above_all = name == b".." && out.is_empty();
+        if !name.is_empty() && name != b"." && !is_above_all {
+            out.push(b'/');
+            out.extend_from_slice(name);
+        }
+    }
+    match out.len() {
+        0 => b"/".to_vec(),
+        1..=BYTES_MAX => out,
+        _ => resolve(base, path),
+    }
+}
+
 /// Returns true if no component of a path is empty or begins with a dot.
 fn is_plain(path: &[u8]) -> bool {
     let Some((_, rest)) = path.split_first() else { return true };
@@ -67,6 +96,11 @@ pub enum Own {
     Cwd,
     /// The root.
     Root,
+}
+
+/// Returns false for most paths that go through no own link.
+pub(crate) fn may_be_own(path: &[u8]) -> bool {
+    path.starts_with(b"/proc/") || path.starts_with(b"/dev/")
 }
 
 /// Returns the own link that an absolute path goes through, and the rest of the path.
@@ -127,7 +161,7 @@ pub fn own_descriptor(path: &[u8], pid: u32) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES_MAX, CUT, Own, is_cut, own_descriptor, own_link, resolve};
+    use super::{BYTES_MAX, CUT, Own, is_cut, join, own_descriptor, own_link, resolve};
 
     #[test]
     fn own_descriptors_are_known_by_all_their_names() {
@@ -181,6 +215,22 @@ mod tests {
         assert_eq!((&path[..], resolve(&path, b"x")), (CUT, [CUT, b"/x"].concat()));
         assert!(!is_cut(b"/[...]x") && !is_cut(b"/a"));
         assert_eq!(resolve(b"/", &[b'x'; 5000]), CUT);
+    }
+
+    #[test]
+    fn joined_paths_keep_what_only_the_file_system_knows() {
+        let check = |base: &str, path: &str, expected: &str| {
+            let joined = join(base.as_bytes(), path.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&joined), expected, "{base} + {path}");
+        };
+        check("/a", "b//./c/", "/a/b/c");
+        check("/a", "../b", "/a/../b");
+        check("/a/../b", "c", "/a/../b/c");
+        check("/a/../b", "/c", "/c");
+        check("/a", "", "/a");
+        check("", "/../..", "/");
+        check("", "/x/..", "/x/..");
+        check("/a", &"x/../".repeat(2000), "/a");
     }
 
     fn check(base: &str, path: &str, expected: &str) {

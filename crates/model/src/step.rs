@@ -81,11 +81,9 @@ pub struct Step {
 }
 
 impl Step {
-    /// The place that the first path argument leads to.
-    pub(crate) fn first_place(&self) -> Place {
-        let path = self.paths.first().map(|(_, path)| path.clone()).unwrap_or_default();
-        let mount = self.places.first().map_or(0, |(_, place)| place.mount);
-        Place { mount, path }
+    /// Id of the mount that the first path argument leads to.
+    pub(crate) fn first_mount(&self) -> u32 {
+        self.places.first().map_or(0, |(_, place)| place.mount)
     }
 
     /// Returns the working directory that the call sets.

@@ -3,6 +3,7 @@
 mod credentials;
 mod directory;
 mod fold;
+mod outstanding;
 mod spawned;
 mod tasks;
 mod ties;
@@ -14,20 +15,22 @@ use std::rc::Rc;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::part;
-use trace::event::{Call, Data, Outcome, ProcessState, StartHow};
+use trace::event::{Call, Data, ProcessState, StartHow};
 
 use crate::budget::{Budget, Held};
 use crate::contents::Contents;
 use crate::descriptors::{DescriptorTable, Entry};
 use crate::filters::Filters;
 use crate::open_files::{Description, OpenId, OpenIds};
+use crate::path;
 use crate::places::{Links, Place, Space};
 use crate::step::{Effect, Step};
 pub use credentials::{Credentials, IdSet};
 pub(crate) use credentials::{CredentialsChange, IdChange, given};
 pub use directory::Directory;
 use directory::{Cwd, copy};
-use spawned::{Creator, Spawned, claim};
+use outstanding::Outstanding;
+use spawned::{Creator, Spawned, claim, push};
 pub use ties::Ties;
 pub(crate) use ties::TiesChange;
 
@@ -97,6 +100,8 @@ pub struct Thread {
     credentials: Rc<Credentials>,
     /// Inheritance of tasks that it created and that have no event yet.
     spawned: VecDeque<Spawned>,
+    /// Tasks that have begun, and the calls that created them have not come yet.
+    begun: VecDeque<u32>,
     /// True until its first call after the start of its program.
     fresh: bool,
     /// Return time of its last call, while the effects of that call are pending.
@@ -109,8 +114,6 @@ const TASK_BYTES: usize = size_of::<Thread>() + 512;
 
 /// Limit for ended threads whose new tasks had no event yet.
 const LATE_MAX: usize = 1024;
-/// Limit for tasks of one creator that had no event yet.
-const SPAWNED_MAX: usize = 256;
 
 /// The fold. Events must come in the order of their time stamps.
 ///
@@ -121,7 +124,7 @@ const SPAWNED_MAX: usize = 256;
 pub struct World {
     processes: BTreeMap<u32, Process>,
     threads: BTreeMap<u32, Thread>,
-    outstanding: BTreeMap<(u64, u32), Vec<Effect>>,
+    outstanding: Outstanding,
     /// States announced for programs that have not begun yet, by process.
     announced: HashMap<u32, (Rc<ProcessState>, Held)>,
     pipes: u64,
@@ -129,6 +132,8 @@ pub struct World {
     filtered: bool,
     /// True if mounts and roots are followed.
     pub(crate) follows_mounts: bool,
+    /// True if `..` stays in paths.
+    keeps_spelling: bool,
     /// True if a process has had its own mounts or root.
     pub(crate) sees: bool,
     /// The mount namespace of the first processes.
@@ -151,19 +156,6 @@ fn bytes_of(state: &ProcessState) -> usize {
 }
 
 impl Thread {
-    /// Saves the inheritance of the task that a call creates.
-    fn spawn(&mut self, flags: u64, call: &Call, ties: Ties) {
-        let tid = match call.outcome {
-            Outcome::Returned { ret, .. } if ret < 0 => return,
-            Outcome::Returned { ret, .. } => Some(ret),
-            Outcome::Unfinished => None,
-        };
-        if self.spawned.len() == SPAWNED_MAX {
-            self.spawned.pop_front();
-        }
-        self.spawned.push_back(self.give(flags, tid, ties));
-    }
-
     fn give(&self, flags: u64, tid: Option<i64>, ties: Ties) -> Spawned {
         let Thread { files, cwd, space, filters, credentials, .. } = self;
         Creator { files, cwd, space, filters, credentials }.give(flags, tid, ties)
@@ -174,6 +166,12 @@ impl World {
     /// Makes the world before the first event.
     pub fn new() -> World {
         World::default()
+    }
+
+    /// Makes a world whose paths keep `..` as the program spelt it, for who can ask the file system
+    /// where that leads.
+    pub fn keeping_spelling() -> World {
+        World { keeps_spelling: true, ..World::default() }
     }
 
     /// Returns a process by its number in the trace.
@@ -277,6 +275,14 @@ impl World {
         Rc::new(RefCell::new(DescriptorTable::new(self.budget.clone(), self.open_ids.clone())))
     }
 
+    /// Returns a path relative to a directory.
+    pub(crate) fn joined(&self, directory: &[u8], path: &[u8]) -> Vec<u8> {
+        match self.keeps_spelling {
+            true => path::join(directory, path),
+            false => path::resolve(directory, path),
+        }
+    }
+
     /// Makes a working directory with the initial root.
     pub(crate) fn directory_at(&self, path: impl Into<Vec<u8>>) -> Rc<Directory> {
         self.directory_in(Place { mount: 0, path: path.into() }, None)
@@ -289,11 +295,7 @@ impl World {
 
     /// Applies the effects of all calls that have returned by now.
     fn advance(&mut self, tsc: u64) {
-        while let Some(entry) = self.outstanding.first_entry() {
-            if entry.key().0 > tsc {
-                break;
-            }
-            let ((_, thread), effects) = entry.remove_entry();
+        while let Some((thread, effects)) = self.outstanding.due(tsc) {
             self.settle_with(thread, effects);
         }
     }
@@ -301,7 +303,7 @@ impl World {
     /// Applies the effects of a thread's last call: its next event proves that it returned.
     fn settle(&mut self, thread: u32) {
         let Some(tsc) = self.threads.get(&thread).and_then(|t| t.outstanding) else { return };
-        if let Some(effects) = self.outstanding.remove(&(tsc, thread)) {
+        if let Some(effects) = self.outstanding.take(tsc, thread) {
             self.settle_with(thread, effects);
         }
     }
@@ -367,8 +369,11 @@ impl World {
                 let process = self.processes.get(&maker.process);
                 process.map(|process| process.ties.of_child(process.pid, maker.process, usual))
             };
-            given = claim(&mut maker.spawned, tid)
-                .or_else(|| Some(maker.give(usual, None, ties().unwrap_or_default())));
+            given = claim(&mut maker.spawned, tid);
+            if given.is_none() {
+                push(&mut maker.begun, number);
+                given = Some(maker.give(usual, None, ties().unwrap_or_default()));
+            }
         } else if let Some((_, spawned)) = self.late.get_mut(&parent) {
             given = claim(spawned, tid);
         } else if how == StartHow::Thread {
@@ -412,7 +417,7 @@ impl World {
         });
         entry.threads.insert(number);
         let fresh = how != StartHow::Thread;
-        let spawned = VecDeque::new();
+        let (spawned, begun) = (VecDeque::new(), VecDeque::new());
         let (_held, outstanding) = (self.budget.hold(TASK_BYTES), None);
         let thread = Thread {
             process,
@@ -423,6 +428,7 @@ impl World {
             filters,
             credentials,
             spawned,
+            begun,
             fresh,
             outstanding,
             _held,
@@ -513,12 +519,17 @@ impl World {
         state: &ProcessState,
         by: fn(&mut DescriptorTable, &[trace::event::OpenFd]),
     ) {
-        let directory = self.directory_at(&state.cwd[..]);
+        let elsewhere = || self.directory_elsewhere(&state.cwd[..]);
+        let leads_elsewhere = !self.follows_mounts && state.root != b"/";
+        let directory =
+            if leads_elsewhere { elsewhere() } else { self.directory_at(&state.cwd[..]) };
         let mut files: Option<DescriptorTable> = None;
         for thread in self.tasks(state.process) {
             // With mounts followed, the fold's paths differ from the kernel's: keep them.
             if !self.sees || thread.cwd.borrow().path.is_empty() {
-                *thread.cwd.borrow_mut() = directory.clone();
+                let stays = !self.follows_mounts && thread.cwd.borrow().root.is_some();
+                let directory = if stays { elsewhere() } else { directory.clone() };
+                *thread.cwd.borrow_mut() = directory;
             }
             let mut table = thread.files.borrow_mut();
             match &files {

@@ -1,154 +1,143 @@
 //! Follows, during the recording, which paths the program changes and which data it moves unseen.
 //!
-//! Only calls that can change or resolve paths are looked at. Writing needs an open for writing
-//! before it, so reads and writes cost nothing here. Rings are read one after the other, so notes
-//! are sorted by time before they are followed. Errors that remain (races between the program's
-//! threads, descriptors received from unrecorded processes) omit a path, or list one that did not
-//! change.
+//! The model's world resolves paths and descriptors, as for the trace's readers. Only calls that can
+//! change or resolve paths are looked at. Writing needs an open for writing before it, so reads and
+//! writes cost nothing here. Rings are read one after the other, so events are sorted by time before
+//! they are followed. Errors that remain (races between the program's threads, descriptors received
+//! from unrecorded processes) omit a path, or list one that did not change.
 
+mod followed;
+mod note;
 mod paths;
-mod roles;
-mod tasks;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use file_tree::Inode;
-use model::realm;
-use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
+use model::file_use::{self, FileUse, NamesUse};
+use model::unseen::{Look, Made, Opened, OpenedKind, Unseen, operations_of};
+use model::{
+    Contents, Description, InlineOnly, OpenTable, Origin, Step, World, realm, word_behind,
+};
 use syscalls::abi::errno;
 use syscalls::abi::files::{
-    AF_UNIX, AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, O_ACCMODE, O_CREAT, O_EXCL,
-    O_NOFOLLOW, O_PATH, O_TMPFILE_ALONE, O_TRUNC, RENAME_EXCHANGE,
+    AF_UNIX, O_ACCMODE, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_TRUNC, RENAME_EXCHANGE,
 };
-use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
-use syscalls::record::OLD_NUMBERS;
 use syscalls::shape::operand;
 use syscalls::{Act, Operand};
-use trace::event::{EventKind, ProcessState, StartHow};
+use trace::event::{Call, Content, Event, EventKind, Outcome, ProcessState};
 
-use crate::copies::{Copies, Stretch};
-use crate::rights;
-
+use self::followed::Followed;
+pub(crate) use self::note::{Memory, Note};
 pub(crate) use self::paths::{Changed, PATHS_MAX, Paths, mark};
-use self::roles::{PathEffect, Roles, Shape};
-pub(crate) use self::tasks::Held;
-use self::tasks::{Known, Place, Shares, Tasks, is_named};
+use crate::copies::{Copies, Place, Stretch};
+use crate::rights;
 
 /// Maximum number of paths whose file (device and inode) is remembered.
 const KNOWN_MAX: usize = 1 << 16;
-/// A call that has returned, with the arguments in memory that matter.
-pub(crate) struct Note {
-    pub thread: u32,
-    /// The user that owns the thread's arena.
-    pub user: u32,
-    /// Time stamps of entry and exit.
-    pub enter: u64,
-    pub exit: u64,
-    pub nr: u16,
-    pub args: [u64; 6],
-    pub ret: i64,
-    /// Number of operations submitted by it that are events of their own.
-    pub operations: u64,
-    /// Arguments in memory: the argument's index and its bytes.
-    pub texts: [Option<(u8, Box<[u8]>)>; 2],
-    /// The file that was at the path before the call.
-    pub existed: Option<Inode>,
-}
+
+/// Number of pending events from which they are followed. High, because sorting has a cost.
+const PENDING_MAX: usize = 4096;
 
 enum What {
     Call(Note),
-    Start { thread: u32, how: StartHow, process: u32, parent: u32, tid: u32 },
-    Image { thread: u32 },
-    State { process: u32, state: Box<Known> },
-    End { thread: u32 },
-    Exit { process: u32 },
+    Event(Box<Event>),
 }
 
-/// Number of pending notes from which they are followed. High, because sorting has a cost.
-const PENDING_MAX: usize = 4096;
+/// What is known of an open file beside its path.
+struct Opening {
+    /// When the call that opened it returned.
+    since: u64,
+    /// Device and inode, if recorded.
+    inode: Option<Inode>,
+    /// The user who opened it.
+    user: u32,
+}
 
 /// Follows which paths the recorded processes change.
 pub(crate) struct Changes {
-    roles: Roles,
-    tasks: Tasks,
+    followed: Followed,
+    world: World,
+    openings: OpenTable<Opening>,
     paths: Paths,
     copies: Copies,
     unseen: Unseen,
     /// The file opened by a path, where an IDENTITY named it: agents report each file once.
     known: HashMap<Box<[u8]>, Inode>,
-    /// Notes not followed yet, with the time at which each takes effect.
+    /// What is not followed yet, with its time.
     pending: Vec<(u64, What)>,
+    /// Whether these are in the order of time.
+    is_sorted: bool,
+    /// Time stamp of the last event that was followed.
+    now: u64,
 }
 
 impl Changes {
     pub fn new() -> Changes {
         Changes {
-            roles: Roles::new(),
-            tasks: Tasks::default(),
+            followed: Followed::new(),
+            world: World::keeping_spelling(),
+            openings: OpenTable::default(),
             paths: Paths::default(),
             copies: Copies::default(),
             unseen: Unseen::new(),
             known: HashMap::new(),
             pending: Vec::new(),
+            is_sorted: true,
+            now: 0,
         }
     }
 
     /// Whether calls with this number and these arguments matter.
     #[inline]
     pub fn follows(&self, nr: u16, args: &[u64; 6]) -> bool {
-        match self.roles.of(nr).role {
-            PathEffect::None => nr & OLD_NUMBERS != 0,
-            PathEffect::Unseen => Unseen::follows(nr, args),
-            _ => true,
-        }
+        self.followed.follows(nr, args)
     }
 
     /// Whether the bytes behind this argument are needed.
     #[inline]
     pub fn wants(&self, nr: u16, arg: u8) -> bool {
-        self.roles.of(nr).wants(arg)
+        self.followed.wants(nr, arg)
     }
 
-    /// Takes a call for which [`Changes::follows`] is true.
+    /// Takes a call for which [`Changes::follows`] is true, with the memory that it wants.
     pub fn call(&mut self, note: Note) {
-        let failed = errno::is_error(note.ret);
-        let role = self.roles.of(note.nr).role;
-        // A descriptor is released even when close reports an error.
-        if failed && role != PathEffect::Close {
-            return;
+        let failed = matches!(note.outcome, Outcome::Returned { ret, .. } if errno::is_error(ret));
+        // A descriptor is released even when close reports an error, and who creates a task may be
+        // killed meanwhile.
+        let matters = match (act_of(note.nr, &note.args), note.outcome) {
+            (Act::Close, _) => true,
+            (Act::Spawn, _) => !failed,
+            (_, Outcome::Returned { .. }) => !failed,
+            (_, Outcome::Unfinished) => false,
+        };
+        if matters {
+            self.note(note.enter, What::Call(note));
         }
-        // Close takes effect when it begins, as the number may be reused at once; others when they
-        // end.
-        let at = if role == PathEffect::Close { note.enter } else { note.exit };
-        self.pending.push((at, What::Call(note)));
     }
 
     /// Takes an event other than a call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: &EventKind) {
-        let what = match kind {
-            &EventKind::Start { how, process, parent, tid, .. } => {
-                What::Start { thread, how, process, parent, tid }
-            }
-            EventKind::Image { .. } => What::Image { thread },
-            EventKind::State(state) => {
-                let ProcessState { process, uids, cwd, root, fds, .. } = &**state;
-                let known = Known {
-                    user: rights::user_of(uids),
-                    cwd: cwd.clone(),
-                    root: root.clone(),
-                    fds: fds.clone(),
-                };
-                What::State { process: *process, state: Box::new(known) }
-            }
-            EventKind::End { .. } => What::End { thread },
-            EventKind::Exit { process, .. } => What::Exit { process: *process },
+        let kind = match kind {
+            EventKind::Image { tid, .. } => EventKind::Image { tid: *tid, data: Vec::new() },
+            EventKind::Start { .. }
+            | EventKind::State(_)
+            | EventKind::End { .. }
+            | EventKind::Exit { .. } => kind.clone(),
             _ => return,
         };
+        self.note(tsc, What::Event(Box::new(Event::new(thread, tsc, kind))));
+    }
+
+    fn note(&mut self, tsc: u64, what: What) {
+        // The events of a single thread are sorted already.
+        self.is_sorted &= self.pending.last().is_none_or(|(last, _)| *last <= tsc);
         self.pending.push((tsc, what));
     }
 
-    /// Follows what happened before `until`, once enough is pending. Nothing older may come later.
+    /// Follows what began before `until`, once enough is pending. Nothing older may come later, but
+    /// for calls that took long.
     pub fn settle(&mut self, until: u64) {
         if self.pending.len() >= PENDING_MAX {
             self.follow_until(until);
@@ -157,86 +146,94 @@ impl Changes {
 
     fn follow_until(&mut self, until: u64) {
         let mut pending = std::mem::take(&mut self.pending);
-        // The events of a single thread are sorted already.
-        if !pending.is_sorted_by_key(|(tsc, _)| *tsc) {
+        if !std::mem::replace(&mut self.is_sorted, true) {
             pending.sort_by_key(|(tsc, _)| *tsc);
         }
         let ready = pending.partition_point(|(tsc, _)| *tsc < until);
-        for (tsc, what) in pending.drain(..ready) {
-            self.follow(tsc, what);
+        // The memory of one event serves all calls.
+        let mut event = Event::default();
+        for (_, what) in pending.drain(..ready) {
+            match what {
+                What::Call(note) => {
+                    note.give(&mut event);
+                    self.follow(note.user, note.existed, &event);
+                }
+                What::Event(event) => self.follow(0, None, &event),
+            }
         }
         self.pending = pending;
     }
 
     /// Follows the rest and returns the result.
-    pub fn finish(mut self) -> Followed {
+    pub fn finish(mut self) -> Outcomes {
         self.follow_until(u64::MAX);
-        Followed { paths: self.paths, copies: self.copies, unseen: self.unseen }
+        Outcomes { paths: self.paths, copies: self.copies, unseen: self.unseen }
     }
 
-    fn follow(&mut self, tsc: u64, what: What) {
-        match what {
-            What::Call(note) => self.follow_call(&note),
-            What::Start { thread, how, process, parent, tid } => {
-                if let Some(state) = self.tasks.start(thread, how, process, parent, tid) {
-                    self.state(process, state.0, state.1);
-                }
-            }
-            What::Image { thread } => {
-                if let Some(process) = self.tasks.process(thread) {
-                    self.unseen.gone(process);
-                }
-                self.tasks.image(thread);
-            }
-            What::State { process, state } => self.state(process, tsc, state),
-            What::End { thread } => self.tasks.end(thread),
-            What::Exit { process } => {
-                self.unseen.gone(process);
-                self.tasks.exit(process);
-            }
+    fn follow(&mut self, user: u32, existed: Option<Inode>, event: &Event) {
+        self.paths.user = user;
+        if let EventKind::State(state) = &event.kind {
+            self.state(state);
         }
+        if event.tsc < self.now && self.closes_newer(event) {
+            return;
+        }
+        self.now = self.now.max(event.tsc);
+        let step = self.world.step(event, &mut InlineOnly);
+        let openings = &mut self.openings;
+        self.world.closed_files(&mut |id| _ = openings.remove(&id));
+        match &event.kind {
+            EventKind::Call(call) => {
+                let thread = event.thread;
+                let operations = operations_of(event);
+                let at = At { user, thread, enter: event.tsc, existed, operations, step: &step };
+                self.follow_call(&at, call);
+            }
+            EventKind::Image { .. } => {
+                if let Some(thread) = self.world.thread(event.thread) {
+                    self.unseen.gone(thread.process);
+                }
+            }
+            EventKind::Exit { process, .. } => self.unseen.gone(*process),
+            _ => {}
+        }
+        self.world.finish(step);
     }
 
-    fn state(&mut self, process: u32, tsc: u64, state: Box<Known>) {
-        let foreign = state.root != b"/";
-        self.paths.user = state.user;
-        for open in &state.fds {
+    /// Whether an event is a close that took long, and its number was given anew meanwhile.
+    fn closes_newer(&self, event: &Event) -> bool {
+        let EventKind::Call(call) = &event.kind else { return false };
+        let open = || self.open_file(event.thread, call.args[0] as i32);
+        let since = || self.openings.get(&open()?.id()).map(|opening| opening.since);
+        act_of(call.nr, &call.args) == Act::Close && since().is_some_and(|since| since > event.tsc)
+    }
+
+    /// Notes the files that a program may write from its beginning.
+    fn state(&mut self, state: &ProcessState) {
+        self.paths.user = rights::user_of(&state.uids);
+        for open in state.fds.iter().filter(|_| state.root == b"/") {
             let writable = u64::from(open.flags) & O_ACCMODE != 0;
             let is_path_only = u64::from(open.flags) & O_PATH != 0;
-            if writable && !is_path_only && !foreign && is_named(&open.target) {
+            if writable && !is_path_only && is_named(&open.target) {
                 self.paths.touch(&open.target);
             }
         }
-        self.tasks.state(process, tsc, state);
     }
 
-    fn follow_call(&mut self, note: &Note) {
-        let shape = self.roles.of(note.nr);
-        let (thread, args) = (note.thread, &note.args);
-        self.paths.user = note.user;
-        match shape.role {
-            PathEffect::None => self.unseen(note),
-            PathEffect::Open => self.open(&shape, note),
-            PathEffect::Change => {
-                let through = !shape.means_link(note);
-                for path in self.changed(&shape, note) {
-                    self.paths.touch(&path);
-                    if through {
-                        self.paths.mark(&path, mark::THROUGH);
-                    }
-                }
-            }
-            PathEffect::Remove => {
-                for path in self.changed(&shape, note) {
-                    self.known.remove(&path);
+    fn follow_call(&mut self, at: &At<'_>, call: &Call) {
+        let used = file_use::of(call.nr);
+        match used.names {
+            NamesUse::Removes => {
+                for path in self.kept(at, self.named(at, call)).into_iter().flatten() {
+                    self.known.remove(&*path);
                     self.paths.removed(&path);
                 }
             }
-            PathEffect::Rename => {
-                let [Some(from), Some(to)] = self.both_kept(&shape, note) else { return };
-                let files = [self.known.remove(&from), self.known.remove(&to)];
+            NamesUse::Renames { flags } => {
+                let [Some(from), Some(to)] = self.kept(at, self.named(at, call)) else { return };
+                let files = [self.known.remove(&*from), self.known.remove(&*to)];
                 self.know(&to, files[0]);
-                match shape.flags.is_some_and(|arg| note.arg(arg) & RENAME_EXCHANGE != 0) {
+                match FileUse::value(call, flags).unwrap_or(0) & RENAME_EXCHANGE != 0 {
                     true => {
                         self.know(&from, files[1]);
                         self.paths.exchanged(&from, &to);
@@ -244,123 +241,66 @@ impl Changes {
                     false => self.paths.renamed(&from, &to),
                 }
             }
-            PathEffect::Link => {
-                let [from, Some(to)] = self.both_kept(&shape, note) else { return };
+            NamesUse::Links => {
+                let [from, Some(to)] = self.kept(at, self.named(at, call)) else { return };
                 self.paths.linked(from.as_deref(), &to);
             }
-            PathEffect::Duplicate => {
-                let row = syscalls::by_number(u64::from(note.nr));
-                if row.is_none_or(|row| row.act_of(args) != Act::Duplicate) {
-                    return;
+            NamesUse::Makes | NamesUse::Nothing if used.opens => self.opened(at, call),
+            NamesUse::Makes | NamesUse::Nothing => match act_of(call.nr, &call.args) {
+                Act::Bind => self.bound(at, call),
+                _ if Unseen::follows(call.nr, &call.args) => {
+                    self.unseen(at, call);
+                    self.copy(at, call);
                 }
-                let Some(held) = self.tasks.held(thread, args[0] as i32) else { return };
-                self.tasks.install(thread, note.ret as i32, Held { since: note.exit, ..held });
-            }
-            PathEffect::Close => self.tasks.close(thread, args[0] as i32, note.enter),
-            PathEffect::CloseRange => {
-                if args[2] & CLOSE_RANGE_UNSHARE != 0 {
-                    self.tasks.unshare(thread, true, false);
-                }
-                if args[2] & CLOSE_RANGE_CLOEXEC == 0 {
-                    self.tasks.close_range(thread, args[0] as u32, args[1] as u32, note.enter);
-                }
-            }
-            PathEffect::Chdir => {
-                if let [Some(path), _] = self.both(&shape, note) {
-                    self.tasks.change_place(thread, |place| place.cwd = path.into());
-                }
-            }
-            PathEffect::Fchdir => {
-                if let Some(path) = self.tasks.descriptor(thread, args[0] as i32) {
-                    self.tasks.change_place(thread, |place| place.cwd = path);
-                }
-            }
-            PathEffect::Root => {
-                let kept = matches!(self.both(&shape, note), [Some(path), None] if *path == *b"/");
-                if !kept {
-                    self.tasks.change_place(thread, Place::leave);
-                }
-            }
-            PathEffect::Unshare => {
-                let (files, place) = (args[0] & CLONE_FILES != 0, args[0] & CLONE_FS != 0);
-                // A new mount namespace unshares the working directory too.
-                let namespace = args[0] & CLONE_NEWNS != 0;
-                self.tasks.unshare(thread, files, place || namespace);
-                if namespace {
-                    self.tasks.change_place(thread, Place::leave);
-                }
-            }
-            PathEffect::EnterNamespace => {
-                if args[1] == 0 || args[1] & CLONE_NEWNS != 0 {
-                    self.tasks.unshare(thread, false, true);
-                    self.tasks.change_place(thread, Place::leave);
-                }
-            }
-            PathEffect::Spawn => {
-                let flags = match shape.memory {
-                    Some(arg) => {
-                        note.text(arg).and_then(|bytes| bytes.first_chunk()).map_or(0, word)
-                    }
-                    None => shape.flags.map_or(0, |arg| note.arg(arg)),
-                };
-                let shares =
-                    Shares { files: flags & CLONE_FILES != 0, place: flags & CLONE_FS != 0 };
-                self.tasks.spawned(thread, note.ret, shares, flags & CLONE_NEWNS != 0);
-            }
-            PathEffect::Unseen => {
-                self.unseen(note);
-                self.copy(note);
-            }
-            PathEffect::Bind => {
-                let address = shape.memory.and_then(|arg| note.text(arg)).unwrap_or_default();
-                let Some(name) =
-                    address.strip_prefix(&AF_UNIX.to_le_bytes()).filter(|name| !name.is_empty())
-                else {
-                    return;
-                };
-                // A name that begins with NUL is abstract: it has no path.
-                if name[0] != 0
-                    && let Some(path) = self.tasks.resolve(thread, AT_FDCWD, until_nul(name))
-                {
-                    self.touch(thread, &path);
-                }
+                _ if used.changes => self.changed(at, call, used),
+                _ => {}
+            },
+        }
+    }
+
+    fn changed(&mut self, at: &At<'_>, call: &Call, used: &FileUse) {
+        let mut named = self.named(at, call);
+        let path = used.paths[0];
+        if path.is_none() {
+            let fd = FileUse::descriptor(call, used.fd);
+            named[0] = fd.and_then(|fd| self.path_of(at.thread, fd)).map(Cow::Owned);
+        }
+        let through = !path.is_some_and(|path| path.link.is_meant(&call.args));
+        for path in self.kept(at, named).into_iter().flatten() {
+            self.paths.touch(&path);
+            if through {
+                self.paths.mark(&path, mark::THROUGH);
             }
         }
     }
 
-    fn open(&mut self, shape: &Shape, note: &Note) {
-        let thread = note.thread;
-        let open = syscalls::by_number(u64::from(note.nr)).and_then(|row| row.open);
-        let behind = |arg, at: u8| note.text(arg)?.get(usize::from(at)..)?.first_chunk().map(word);
-        let flags = open.map_or(0, |open| open.of(&note.args, behind));
-        let fd = note.ret as i32;
-        let [Some(path), _] = self.both(shape, note) else {
-            return self.tasks.close(thread, fd, note.exit);
-        };
-        if flags & O_TMPFILE_ALONE != 0 && flags & O_ACCMODE != 0 {
-            // O_TMPFILE: a file without a name.
-            return self.tasks.close(thread, fd, note.exit);
+    fn opened(&mut self, at: &At<'_>, call: &Call) {
+        let Some((_, given)) = at.step.gives().next() else { return };
+        let open = &given.description;
+        if open.origin != Origin::Path && !is_named(&open.path) {
+            return;
         }
+        let path = &open.path[..];
+        let flags = open.flags.unwrap_or(0);
+        let made = flags & O_CREAT != 0 && at.existed.is_none();
         let changing = O_ACCMODE | O_CREAT | O_TRUNC;
         let writes = flags & changing != 0 && flags & O_PATH == 0;
-        if writes && self.touch(thread, &path) {
+        if writes && self.touch(at.thread, path) {
             if flags & (O_NOFOLLOW | O_EXCL) == 0 {
-                self.paths.mark(&path, mark::THROUGH);
+                self.paths.mark(path, mark::THROUGH);
             }
-            let made = flags & O_CREAT != 0 && note.existed.is_none();
             let new = flags & O_EXCL != 0 || !self.paths.was_touched();
             if flags & O_TRUNC != 0 || (made && new) {
-                self.paths.mark(&path, mark::FRESH);
+                self.paths.mark(path, mark::FRESH);
             }
         }
-        let made = flags & O_CREAT != 0 && note.existed.is_none();
         if made && flags & O_EXCL != 0 {
-            self.known.remove(&path);
+            self.known.remove(path);
         }
-        self.know(&path, note.existed);
-        let inode = self.known.get(&path).copied();
-        let held = Held { since: note.exit, path: Rc::from(path), inode, user: note.user };
-        self.tasks.install(thread, fd, held);
+        self.know(path, at.existed);
+        let inode = self.known.get(path).copied();
+        let Outcome::Returned { exit_tsc, .. } = call.outcome else { return };
+        self.openings.insert(open.id(), Opening { since: exit_tsc, inode, user: at.user });
     }
 
     /// Remembers which file a path leads to, if that is known.
@@ -372,32 +312,49 @@ impl Changes {
         }
     }
 
+    /// Notes the path that a socket is bound to, if it is one.
+    fn bound(&mut self, at: &At<'_>, call: &Call) {
+        let address = call.data.iter().find_map(|data| match &data.content {
+            Content::Inline(bytes) => Some(&bytes[..]),
+            Content::Blobs { .. } => None,
+        });
+        let name = address.and_then(|address| address.strip_prefix(&AF_UNIX.to_le_bytes()));
+        let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
+        // A name that begins with NUL is abstract: it has no path.
+        let is_relative = name.first().is_some_and(|&first| first != b'/');
+        if name.is_empty() || is_relative && self.world.cwd(at.thread).is_empty() {
+            return;
+        }
+        let path = self.world.locate(at.thread, name);
+        self.touch(at.thread, &path);
+    }
+
     /// Passes on a call that may move data unseen.
-    fn unseen(&mut self, note: &Note) {
-        let process = self.tasks.process(note.thread).unwrap_or(0);
-        let Note { nr, args, ret, operations, .. } = note;
-        let made = Made { nr: *nr, args, ret: *ret, process, operations: *operations };
-        self.unseen.call(&made, &mut Noted { tasks: &self.tasks, note });
+    fn unseen(&mut self, at: &At<'_>, call: &Call) {
+        let process = self.world.thread(at.thread).map_or(0, |thread| thread.process);
+        let Some(ret) = call.success() else { return };
+        let operations = at.operations;
+        let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
+        let (world, openings, thread) = (&self.world, &self.openings, at.thread);
+        self.unseen.call(&made, &mut Noted { world, openings, thread, call });
         for file in self.unseen.take_stored() {
-            if !self.tasks.is_foreign(note.thread) && realm::is_stored(&file) {
+            if !self.world.is_elsewhere(at.thread) && realm::is_stored(&file) {
                 self.paths.mapped(&file);
             }
         }
     }
 
     /// Notes a call by which the kernel may copy between files.
-    fn copy(&mut self, note: &Note) {
-        let Some(row) = syscalls::by_number(u64::from(note.nr)) else { return };
-        let offset = |arg: Option<u8>| {
-            let bytes = arg.and_then(|arg| note.text(arg)).and_then(|bytes| bytes.first_chunk());
-            bytes.map(word)
-        };
-        let value = |wanted| row.value_of(&note.args, wanted).unwrap_or(u64::MAX);
-        let moved = u64::try_from(note.ret).unwrap_or(0);
-        let (from, to, stretch) = match row.act_of(&note.args) {
+    fn copy(&mut self, at: &At<'_>, call: &Call) {
+        let Some(row) = syscalls::by_number(u64::from(call.nr)) else { return };
+        let word = |arg, at| word_behind(call, arg, at, &mut InlineOnly);
+        let value = |wanted| row.value_of(&call.args, wanted).unwrap_or(u64::MAX);
+        let moved = call.success().and_then(|moved| u64::try_from(moved).ok()).unwrap_or(0);
+        let (from, to, stretch) = match row.act_of(&call.args) {
             Act::Copy if moved == 0 => return,
             Act::Copy => {
-                let stretch = match offset(operand(row.args, Operand::SourceAt)) {
+                let start = operand(row.args, Operand::SourceAt).and_then(|arg| word(arg, 0));
+                let stretch = match start {
                     Some(start) => Stretch::At(start..start.saturating_add(moved)),
                     None => Stretch::Somewhere(moved),
                 };
@@ -405,9 +362,8 @@ impl Changes {
             }
             Act::CloneFile => (value(Operand::Source), value(Operand::Target), Stretch::All),
             Act::CloneRange => {
-                let (words, _) = note.text(2).unwrap_or_default().as_chunks::<8>();
-                let [fd, start, len, ..] = words else { return };
-                let [fd, start, len] = [fd, start, len].map(word);
+                let words = [word(2, 0), word(2, 8), word(2, 16)];
+                let [Some(fd), Some(start), Some(len)] = words else { return };
                 let stretch = match len {
                     0 => Stretch::All,
                     len => Stretch::At(start..start.saturating_add(len)),
@@ -416,15 +372,31 @@ impl Changes {
             }
             _ => return,
         };
-        if self.tasks.is_foreign(note.thread) {
+        if self.world.is_elsewhere(at.thread) {
             return;
         }
-        let held = |fd: u64| self.tasks.held(note.thread, fd as i32);
-        let kept = |held: &Held| realm::is_stored(&held.path);
-        if let Some(source) = held(from).filter(kept) {
-            let target = held(to).filter(kept);
-            self.copies.note(&source, target.as_ref(), stretch, note.enter);
+        if let Some(source) = self.held(at, from as i32) {
+            let target = self.held(at, to as i32);
+            self.copies.note(source, target, stretch, at.enter);
         }
+    }
+
+    /// The file behind a descriptor, if changes of its path are kept.
+    fn held(&self, at: &At<'_>, fd: i32) -> Option<Place> {
+        let open = self.open_file(at.thread, fd)?;
+        let path = name_of(&open, &self.openings).filter(|path| realm::is_stored(path))?.into();
+        let opening = self.openings.get(&open.id());
+        let inode = opening.and_then(|opening| opening.inode);
+        Some(Place { path, inode, user: opening.map_or(at.user, |opening| opening.user) })
+    }
+
+    fn open_file(&self, thread: u32, fd: i32) -> Option<Rc<Description>> {
+        Some(Rc::clone(self.world.descriptors(thread)?.get(fd)?.description))
+    }
+
+    /// The path under which a descriptor was opened.
+    fn path_of(&self, thread: u32, fd: i32) -> Option<Vec<u8>> {
+        name_of(&*self.open_file(thread, fd)?, &self.openings).map(<[u8]>::to_vec)
     }
 
     /// Notes that a path was changed. False if changes of that path are not kept.
@@ -432,7 +404,7 @@ impl Changes {
         if !realm::is_stored(path) {
             return false;
         }
-        if self.tasks.is_foreign(thread) || model::path::is_cut(path) {
+        if self.world.is_elsewhere(thread) || model::path::is_cut(path) {
             self.paths.left_out += 1;
             return false;
         }
@@ -440,66 +412,84 @@ impl Changes {
         true
     }
 
-    /// Paths that a call changes and that are kept: those it names, else that of its descriptor.
-    fn changed(&mut self, shape: &Shape, note: &Note) -> impl Iterator<Item = Box<[u8]>> + use<> {
-        let mut named = self.both(shape, note);
-        if shape.paths[0].is_none()
-            && let Some(path) =
-                shape.fd.and_then(|arg| self.tasks.descriptor(note.thread, note.arg(arg) as i32))
-        {
-            named[0] = Some(path.as_ref().into());
-        }
-        self.kept(note.thread, named).into_iter().flatten()
+    /// Paths that a call names, as far as they can be resolved. A missing one stands for the
+    /// directory descriptor itself.
+    fn named<'p>(&self, at: &At<'p>, call: &Call) -> [Option<Cow<'p, [u8]>>; 2] {
+        file_use::of(call.nr).paths.map(|used| {
+            let used = used?;
+            match at.step.paths.iter().find(|(arg, _)| *arg == used.path) {
+                Some((_, path)) => Some(Cow::Borrowed(&path[..])),
+                None => {
+                    self.path_of(at.thread, FileUse::descriptor(call, used.dir)?).map(Cow::Owned)
+                }
+            }
+        })
     }
 
-    /// Paths that a call names, without those that are not kept.
-    fn both_kept(&mut self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
-        let named = self.both(shape, note);
-        self.kept(note.thread, named)
-    }
-
-    fn kept(&mut self, thread: u32, named: [Option<Box<[u8]>>; 2]) -> [Option<Box<[u8]>>; 2] {
+    /// Those of a call's paths that are kept.
+    fn kept<'p>(
+        &mut self,
+        at: &At<'_>,
+        named: [Option<Cow<'p, [u8]>>; 2],
+    ) -> [Option<Cow<'p, [u8]>>; 2] {
         let stored = named.map(|path| path.filter(|path| realm::is_stored(path)));
         let is_too_long = stored.iter().flatten().any(|path| model::path::is_cut(path));
-        if is_too_long || self.tasks.is_foreign(thread) {
+        if is_too_long || self.world.is_elsewhere(at.thread) {
             self.paths.left_out += stored.iter().flatten().count() as u64;
             return [None, None];
         }
         stored
     }
+}
 
-    /// Paths that a call names, as far as they can be resolved.
-    fn both(&self, shape: &Shape, note: &Note) -> [Option<Box<[u8]>>; 2] {
-        shape.paths.map(|arg| {
-            let arg = arg?;
-            let dir = arg.dir.map_or(AT_FDCWD, |dir| note.arg(dir) as i32);
-            let text = note.text(arg.path);
-            if text.is_none() && dir == AT_FDCWD {
-                return None;
-            }
-            // A missing or empty path stands for the directory descriptor itself.
-            self.tasks.resolve(note.thread, dir, until_nul(text.unwrap_or_default()))
-        })
-    }
+fn act_of(nr: u16, args: &[u64; 6]) -> Act {
+    syscalls::by_number(nr.into()).map_or(Act::Plain, |row| row.act_of(args))
+}
+
+/// Whether the target of a /proc/PID/fd link is the path of a file that still has it.
+fn is_named(target: &[u8]) -> bool {
+    target.first() == Some(&b'/') && !target.ends_with(b" (deleted)") && realm::is_stored(target)
+}
+
+/// The path of an open file, if it has one.
+fn name_of<'o>(open: &'o Description, openings: &OpenTable<Opening>) -> Option<&'o [u8]> {
+    let is_path = openings.contains_key(&open.id()) || is_named(&open.path);
+    is_path.then_some(&open.path)
 }
 
 /// Result of following a whole recording.
-pub(crate) struct Followed {
+pub(crate) struct Outcomes {
     pub paths: Paths,
     pub copies: Copies,
     pub unseen: Unseen,
 }
 
+/// Who made a call, when, what was at its path, and what it is about to change.
+struct At<'a> {
+    user: u32,
+    thread: u32,
+    enter: u64,
+    existed: Option<Inode>,
+    /// Number of operations submitted by it that are events of their own.
+    operations: u64,
+    step: &'a Step,
+}
+
 /// A noted call, to look up its descriptors. Names are the paths by which files were opened; other
 /// descriptors have none.
 struct Noted<'a> {
-    tasks: &'a Tasks,
-    note: &'a Note,
+    world: &'a World,
+    openings: &'a OpenTable<Opening>,
+    thread: u32,
+    call: &'a Call,
 }
 
 impl Look for Noted<'_> {
     fn opened(&self, fd: i32) -> Option<Opened> {
-        let name = self.tasks.descriptor(self.note.thread, fd).map(|path| path.to_vec());
+        let table = self.world.descriptors(self.thread);
+        let entry = table.as_ref().and_then(|table| table.get(fd));
+        let name = entry.and_then(|entry| name_of(entry.description, self.openings));
+        let name = name.map(<[u8]>::to_vec);
         // The kind does not matter here: whatever has no path is followed by the trace's readers.
         let kind = name.as_ref().map_or(OpenedKind::Pipe, |name| OpenedKind::of_path(name));
         Some(Opened { name: name.unwrap_or_default(), kind })
@@ -510,35 +500,9 @@ impl Look for Noted<'_> {
     }
 
     fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>> {
-        self.note.text(arg).map(|bytes| bytes[..bytes.len().min(max)].to_vec())
+        let found = self.call.data.iter().find(|data| data.arg == arg)?;
+        InlineOnly.read(&found.content, max).ok()
     }
-}
-
-impl Shape {
-    /// Whether a call acts on a symbolic link at the end of its path, not on its target.
-    fn means_link(&self, note: &Note) -> bool {
-        let path = self.paths[0];
-        path.is_some_and(|path| syscalls::paths::means_link(note.nr, path.path, &note.args))
-    }
-}
-
-impl Note {
-    fn arg(&self, number: u8) -> u64 {
-        self.args.get(usize::from(number)).copied().unwrap_or(0)
-    }
-
-    fn text(&self, arg: u8) -> Option<&[u8]> {
-        let found = self.texts.iter().flatten().find(|(number, _)| *number == arg);
-        found.map(|(_, bytes)| &**bytes)
-    }
-}
-
-fn word(bytes: &[u8; 8]) -> u64 {
-    u64::from_le_bytes(*bytes)
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ use std::ops::Range;
 
 use file_tree::Inode;
 
-use crate::changes::Held;
-
 pub(crate) use keep::{Terms, keep};
 
 /// Maximum number of source files remembered.
@@ -33,17 +31,12 @@ pub(crate) enum Stretch {
 
 /// A file as a program opened it.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
-    path: Box<[u8]>,
+pub(crate) struct Place {
+    pub path: Box<[u8]>,
     /// Its device and inode, if recorded.
-    inode: Option<Inode>,
-    user: u32,
-}
-
-impl Place {
-    fn of(held: &Held) -> Place {
-        Place { path: (*held.path).into(), inode: held.inode, user: held.user }
-    }
+    pub inode: Option<Inode>,
+    /// The user who opened it.
+    pub user: u32,
 }
 
 /// A file from which the kernel copied.
@@ -65,13 +58,12 @@ pub(crate) struct Copies {
 
 impl Copies {
     /// Notes a copy that began at `tsc`.
-    pub fn note(&mut self, source: &Held, target: Option<&Held>, stretch: Stretch, tsc: u64) {
-        let path = &source.path[..];
-        if !self.by_source.contains_key(path) && self.by_source.len() >= SOURCES_MAX {
+    pub fn note(&mut self, source: Place, target: Option<Place>, stretch: Stretch, tsc: u64) {
+        if !self.by_source.contains_key(&source.path) && self.by_source.len() >= SOURCES_MAX {
             return;
         }
-        let copied = self.by_source.entry(path.into()).or_insert_with(|| Copied {
-            source: Place::of(source),
+        let copied = self.by_source.entry(source.path.clone()).or_insert_with(|| Copied {
+            source,
             first: tsc,
             stretches: Vec::new(),
             somewhere: 0,
@@ -85,7 +77,7 @@ impl Copies {
             }
             Stretch::All => copied.somewhere = u64::MAX,
         }
-        let target = target.map(Place::of).filter(|target| !copied.targets.contains(target));
+        let target = target.filter(|target| !copied.targets.contains(target));
         if copied.targets.len() < TARGETS_MAX {
             copied.targets.extend(target);
         }
@@ -129,14 +121,14 @@ impl Copied {
 mod tests {
     use super::*;
 
-    fn held(path: &str) -> Held {
-        Held { since: 0, path: path.as_bytes().into(), inode: Some((1, 2)), user: 0 }
+    fn place(path: &str) -> Place {
+        Place { path: path.as_bytes().into(), inode: Some((1, 2)), user: 0 }
     }
 
     fn noted(stretches: Vec<Stretch>) -> Copies {
         let mut copies = Copies::default();
         for stretch in stretches {
-            copies.note(&held("/a"), Some(&held("/b")), stretch, 7);
+            copies.note(place("/a"), Some(place("/b")), stretch, 7);
         }
         copies
     }
@@ -169,7 +161,7 @@ mod tests {
         assert_eq!(copied.stretches.last().map(|last| last.end), Some(99_991));
         let mut copies = Copies::default();
         for number in 0..SOURCES_MAX + 10 {
-            copies.note(&held(&format!("/{number}")), None, Stretch::All, 0);
+            copies.note(place(&format!("/{number}")), None, Stretch::All, 0);
         }
         assert_eq!(copies.by_source.len(), SOURCES_MAX);
     }

@@ -11,7 +11,7 @@ use ring::{Arena, Line, SLOTS};
 use syscalls::record::GapWhy;
 use trace::event::{EventKind, RECORDER, Totals};
 
-use crate::changes::Followed;
+use crate::changes::Outcomes;
 use crate::copies::{self, Terms};
 use crate::host::{self, TscClock};
 use crate::mailbox::{Mailbox, Message};
@@ -346,7 +346,7 @@ impl Drain {
         let counts = self.slots.close(&mut self.out);
         let (mut not_seen, mut changed) = (NotSeen::default(), None);
         if let Some(changes) = self.out.changes.take() {
-            let Followed { paths, copies, unseen } = changes.finish();
+            let Outcomes { paths, copies, unseen } = changes.finish();
             let ((epoch_ns, epoch_tsc), hz) = (self.epoch, self.clock.hz().max(1));
             let terms = Terms {
                 rules: &self.options.data,

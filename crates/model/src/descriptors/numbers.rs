@@ -196,6 +196,13 @@ impl<T: Clone> Numbers<T> {
         *slot = Slot::Value(value, marked);
     }
 
+    /// Removes the entry of a number.
+    pub fn remove(&mut self, number: u32) {
+        if let Some((_, marked)) = self.get(number) {
+            remove_from(&mut self.top, self.levels, number, usize::from(marked));
+        }
+    }
+
     /// Changes the entries of an inclusive range of numbers.
     pub fn change(&mut self, first: u32, last: u32, change: Change) {
         if first > last || u64::from(first) >= room(self.levels) {
@@ -221,6 +228,18 @@ fn opened<'a, T: Clone>(node: &'a mut Rc<Node<T>>, pending: &mut Change) -> &'a 
         node.slots.iter_mut().for_each(|slot| change_whole(slot, change));
     }
     node
+}
+
+/// Removes a number, whose mark is known, from a slot with `levels` levels.
+fn remove_from<T: Clone>(slot: &mut Slot<T>, levels: u32, number: u32, mark: usize) {
+    match slot {
+        Slot::Below(node, pending) if pending.count(node.counts).iter().sum::<u32>() > 1 => {
+            let (node, below) = (opened(node, pending), levels - 1);
+            node.counts[mark] -= 1;
+            remove_from(&mut node.slots[slot_of(number, below)], below, number, mark);
+        }
+        _ => *slot = Slot::Empty,
+    }
 }
 
 fn change_whole<T>(slot: &mut Slot<T>, change: Change) {
@@ -374,7 +393,7 @@ mod tests {
                         apply(plain, first, last, change);
                     }
                     2 => {
-                        numbers.change(first, first, Change::REMOVE);
+                        numbers.remove(first);
                         plain.remove(&first);
                     }
                     3 => {

@@ -111,6 +111,7 @@ impl Look<'_> {
             Act::MakeLink => {
                 let path = step.paths.first().map(|(_, path)| path.clone());
                 if let (Some(path), Some(target)) = (path, self.text(0, false)) {
+                    let target = target.into_owned();
                     step.at_exit.push(Effect::View(ViewChange::Linked { path, target }));
                 }
                 None
@@ -130,6 +131,21 @@ impl Look<'_> {
             _ => None,
         };
         step.at_exit.extend(change.map(|change| Effect::View(ViewChange::Mounts(change))));
+    }
+
+    /// Adds that the thread leaves the root or the mounts of the first processes, if it does.
+    pub(super) fn leaves(&self, step: &mut Step) {
+        let leaves = match self.shape.act {
+            Act::Root => step.paths.first().is_none_or(|(_, path)| path != b"/"),
+            Act::PivotRoot => true,
+            Act::Unshare => self.call.args[0] & CLONE_NEWNS != 0,
+            Act::EnterNamespace => self.may_enter(CLONE_NEWNS, b"/mnt"),
+            _ => false,
+        };
+        if leaves {
+            let directory = self.world.directory_elsewhere(&self.world.cwd(self.thread));
+            step.at_exit.push(Effect::Chdir { directory });
+        }
     }
 
     fn mount(&mut self, step: &mut Step) -> Option<Change> {

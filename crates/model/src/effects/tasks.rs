@@ -104,15 +104,18 @@ impl Look<'_> {
     pub(super) fn leaves_users(&self) -> bool {
         match self.shape.act {
             Act::Unshare => self.call.args[0] & CLONE_NEWUSER != 0,
-            Act::EnterNamespace if self.call.args[1] as u32 == 0 => {
-                // Any kind of namespace: its name in /proc says which.
-                let entered = self.description(self.call.args[0] as i32);
-                let is_other =
-                    |path: &[u8]| path.starts_with(b"/proc/") && !path.ends_with(b"/user");
-                !entered.is_some_and(|entered| is_other(&entered.path))
-            }
-            Act::EnterNamespace => self.call.args[1] & CLONE_NEWUSER != 0,
+            Act::EnterNamespace => self.may_enter(CLONE_NEWUSER, b"/user"),
             _ => false,
         }
+    }
+
+    /// Returns true if a call may have entered a namespace of this kind.
+    pub(super) fn may_enter(&self, kind: u64, name: &[u8]) -> bool {
+        let kinds = self.call.args[1];
+        // Any kind of namespace: its name in /proc says which.
+        let entered =
+            || self.description(self.call.args[0] as i32).map(|entered| entered.path.clone());
+        let is_other = |path: Vec<u8>| path.starts_with(b"/proc/") && !path.ends_with(name);
+        if kinds as u32 == 0 { !entered().is_some_and(is_other) } else { kinds & kind != 0 }
     }
 }

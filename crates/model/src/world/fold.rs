@@ -1,8 +1,10 @@
 //! How events change a world.
 
-use trace::event::{Event, EventKind, RECORDER};
+use syscalls::abi::tasks::CLONE_NEWNS;
+use trace::event::{Call, Event, EventKind, Outcome, RECORDER};
 
 use super::World;
+use super::spawned::push;
 use crate::contents::Contents;
 use crate::effects;
 use crate::step::Step;
@@ -42,13 +44,8 @@ impl World {
                 if step.answered || effects::changes_nothing(call) {
                     return step;
                 }
-                if let Some(flags) = effects::spawn_flags(call, contents)
-                    && let Some(thread) = self.threads.get_mut(&event.thread)
-                {
-                    let maker = self.processes.get(&thread.process);
-                    let ties =
-                        maker.map(|maker| maker.ties.of_child(maker.pid, thread.process, flags));
-                    thread.spawn(flags, call, ties.unwrap_or_default());
+                if let Some(flags) = effects::spawn_flags(call, contents) {
+                    self.spawn(event.thread, flags, call);
                 }
                 effects::of_call(self, call, contents, &mut step);
             }
@@ -79,13 +76,44 @@ impl World {
             && !step.at_exit.is_empty()
         {
             thread.outstanding = Some(exit_tsc);
-            self.outstanding.insert((exit_tsc, step.thread), step.at_exit);
+            self.outstanding.add(exit_tsc, step.thread, step.at_exit);
         }
         if step.ended {
             self.end(step.thread);
         }
         if let Some(process) = step.exited {
             self.exit(process);
+        }
+    }
+
+    /// Saves the inheritance of the task that a call creates, unless that has begun.
+    fn spawn(&mut self, creator: u32, flags: u64, call: &Call) {
+        let tid = match call.outcome {
+            Outcome::Returned { ret, .. } if ret < 0 => return,
+            Outcome::Returned { ret, .. } => Some(ret),
+            Outcome::Unfinished => None,
+        };
+        let leaves = !self.follows_mounts && flags & CLONE_NEWNS != 0;
+        let Some(thread) = self.threads.get(&creator) else { return };
+        let is_it = |task: &u32| {
+            self.threads.get(task).is_some_and(|task| Some(i64::from(task.tid)) == tid)
+        };
+        if let Some(at) = thread.begun.iter().position(is_it) {
+            let begun = self.threads.get_mut(&creator).and_then(|thread| thread.begun.remove(at));
+            if let Some(task) = begun.filter(|_| leaves) {
+                self.go_to(task, self.directory_elsewhere(&self.cwd(task)));
+            }
+            return;
+        }
+        let maker = self.processes.get(&thread.process);
+        let ties = maker.map(|maker| maker.ties.of_child(maker.pid, thread.process, flags));
+        let given = thread.give(flags, tid, ties.unwrap_or_default());
+        if leaves {
+            let path = given.cwd.borrow().path.clone();
+            *given.cwd.borrow_mut() = self.directory_elsewhere(&path);
+        }
+        if let Some(thread) = self.threads.get_mut(&creator) {
+            push(&mut thread.spawned, given);
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::descriptors::DescriptorTable;
 use crate::filters::Filters;
 use crate::places::Space;
 
+/// Limit for tasks of one creator that had no event yet, or no call that created them.
+const SPAWNED_MAX: usize = 256;
+
 /// State that a new task inherits from its creator. It is saved when the call begins, because the
 /// creator may go on before the new task's first event.
 #[derive(Debug)]
@@ -58,6 +61,14 @@ impl Spawned {
         let is_same = self.tid.is_none_or(|tid| tid == i64::from(pid));
         if is_same || self.ties.is_first() { self.ties } else { Ties::default() }
     }
+}
+
+/// Adds to a list, from which the oldest item goes if it is full.
+pub(super) fn push<T>(list: &mut VecDeque<T>, item: T) {
+    if list.len() == SPAWNED_MAX {
+        list.pop_front();
+    }
+    list.push_back(item);
 }
 
 /// Returns the inheritance saved for a task, or the oldest one if its pid namespace is another.

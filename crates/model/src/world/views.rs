@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use super::{Directory, World, copy};
 use crate::budget::Budget;
-use crate::path;
 use crate::places::{self, Change, Links, Place, Sight, Space};
 use crate::step::ViewChange;
 
@@ -37,11 +36,24 @@ impl World {
         self.sees && self.root_of(thread) != Place::root()
     }
 
+    /// Returns true if a thread has another root or other mounts than the first processes, in a
+    /// world that does not follow it there.
+    pub fn is_elsewhere(&self, thread: u32) -> bool {
+        let cwd = self.threads.get(&thread).map(|thread| thread.cwd.borrow());
+        !self.follows_mounts && cwd.is_some_and(|cwd| cwd.root.is_some())
+    }
+
+    /// Makes a working directory of who has another root or other mounts, which are not followed.
+    pub(crate) fn directory_elsewhere(&self, path: &[u8]) -> Rc<Directory> {
+        let root = Place { mount: 0, path: places::not_followed("another root") };
+        self.directory_in(Place { mount: 0, path: path.into() }, Some(Rc::new(root)))
+    }
+
     /// Returns the file that a path leads to for a thread.
     pub fn locate(&self, thread: u32, text: &[u8]) -> Vec<u8> {
         let cwd = self.directory(thread).unwrap_or_default();
         let Some(of) = self.thread(thread).filter(|_| self.sees) else {
-            return path::resolve(&cwd.path, text);
+            return self.joined(&cwd.path, text);
         };
         let space = of.space.borrow();
         let sight = Sight { mounts: &space, links: self.links(), root: self.root_of(thread) };

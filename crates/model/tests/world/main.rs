@@ -1,5 +1,6 @@
 //! Descriptors, directories and processes in the model, from events in memory.
 
+mod elsewhere;
 mod files;
 mod tasks;
 

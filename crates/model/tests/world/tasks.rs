@@ -23,7 +23,7 @@ impl Story {
         story
     }
 
-    fn fork(&mut self, thread: u32, maker: u32, pid: u32) {
+    pub fn fork(&mut self, thread: u32, maker: u32, pid: u32) {
         self.call(maker, "fork", &[], pid.into(), &[]);
         self.start(thread, StartHow::Fork, thread, maker, pid);
     }

@@ -1,4 +1,5 @@
-use trace::event::OpenFd;
+use syscalls::abi::files::AT_FDCWD;
+use trace::event::{OpenFd, StartHow};
 
 use super::*;
 
@@ -6,12 +7,6 @@ use super::*;
 struct Scene {
     changes: Changes,
     now: u64,
-}
-
-fn boxed(text: &str) -> Box<[u8]> {
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.push(0);
-    bytes.into()
 }
 
 fn state(process: u32, cwd: &str, fds: &[(i32, &str, u32)]) -> EventKind {
@@ -57,23 +52,13 @@ impl Scene {
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
         let wanted = (0..6).filter(|arg| self.changes.wants(row.nr, *arg));
-        let mut told = [None, None];
-        for ((to, arg), text) in told.iter_mut().zip(wanted).zip(texts) {
-            *to = Some((arg, boxed(text)));
+        let mut memory = Memory::default();
+        for (arg, text) in wanted.zip(texts) {
+            memory.push(arg, 0, &[text.as_bytes(), b"\0"].concat());
         }
-        let (enter, exit) = (self.now, self.now + 5);
-        Note {
-            thread,
-            enter,
-            exit,
-            nr: row.nr,
-            args: all,
-            ret,
-            texts: told,
-            existed: None,
-            user: 0,
-            operations: 0,
-        }
+        let outcome = Outcome::Returned { exit_tsc: self.now + 5, ret };
+        let (user, enter, nr, args) = (0, self.now, row.nr, all);
+        Note { thread, user, enter, nr, args, outcome, operations: 0, memory, existed: None }
     }
 
     fn open(&mut self, thread: u32, path: &str, flags: u64, fd: i64) {
@@ -140,7 +125,8 @@ fn what_is_read_late_counts_when_it_happened() {
     scene.start(3, StartHow::Fork, 2, 1);
     // The child's ring is read before its creator's, which has changed directory before.
     let mut moved = scene.noted(1, "chdir", &[0], &["/b"], 0);
-    (moved.enter, moved.exit) = (122, 125);
+    moved.enter = 122;
+    moved.outcome = Outcome::Returned { exit_tsc: 125, ret: 0 };
     scene.call(3, "mkdir", &[0, 0], &["x"], 0);
     scene.changes.call(moved);
     assert_eq!(scene.changed(), ["/b/x"]);
@@ -151,10 +137,14 @@ fn a_child_begins_where_its_maker_was() {
     let mut scene = Scene::new("/a");
     scene.call(1, "fork", &[], &[], 7);
     scene.call(1, "chdir", &[0], &["/b"], 0);
+    // One that had not returned when its maker was killed.
+    scene.now += 10;
+    let mut fork = scene.noted(1, "fork", &[], &[], 0);
+    fork.outcome = Outcome::Unfinished;
+    scene.changes.call(fork);
     scene.event(1, EventKind::End { calls: 2 });
     scene.start(7, StartHow::Fork, 2, 1);
     scene.call(7, "mkdir", &[0, 0], &["x"], 0);
-    // A child whose creator is gone and whose creation was not seen.
     scene.start(8, StartHow::Fork, 3, 1);
     scene.call(8, "mkdir", &[0, 0], &["y"], 0);
     assert_eq!(scene.changed(), ["/a/x", "/b/y"]);
@@ -166,9 +156,10 @@ fn a_close_does_not_take_what_came_after_it() {
     scene.start(2, StartHow::Thread, 1, 1);
     scene.open(1, "old", RDONLY, 3);
     let mut close = scene.noted(1, "close", &[3], &[], 0);
-    close.enter = scene.now + 1;
+    close.enter = scene.now + 6;
     scene.open(2, "new", RDONLY, 3);
-    close.exit = scene.now + 50;
+    // It returns when the other open has been followed.
+    scene.changes.follow_until(u64::MAX);
     scene.changes.call(close);
     scene.call(2, "fchmod", &[3, 0], &[], 0);
     assert_eq!(scene.changed(), ["/a/new"]);

@@ -5,7 +5,7 @@ use trace::event::Outcome;
 
 use super::stream::{Item, OpenCall, Stream};
 use super::withhold::TOLD_BYTES_MAX;
-use crate::changes::{Changes, Note};
+use crate::changes::{Changes, Memory, Note};
 use crate::output::Output;
 
 /// Whether the bytes of an item of a call with this number must be copied for the note.
@@ -25,35 +25,19 @@ impl Stream {
         outcome: Outcome,
         changes: &mut Changes,
     ) {
-        let Outcome::Returned { exit_tsc, ret } = outcome else { return };
-        let mut texts = [None, None];
-        let wanted = self
-            .items
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| item.stored != 0 && item.part != part::SNAPSHOT)
-            .filter(|(_, item)| changes.wants(call.nr, item.arg));
-        for (to, (at, item)) in texts.iter_mut().zip(wanted) {
-            let bytes = if item.is_inline() {
-                let start = item.at as usize;
-                &self.inline[start..start + item.stored as usize]
-            } else {
-                let told = self.withheld.told.iter().find(|(number, _)| *number == at);
-                told.map_or(&[][..], |(_, bytes)| bytes)
-            };
-            *to = Some((item.arg, bytes.into()));
+        let mut memory = Memory::default();
+        let is_wanted = |item: &Item| item.stored != 0 && item.part == part::WHOLE;
+        for (at, item) in self.items.iter().enumerate() {
+            if is_wanted(item)
+                && changes.wants(call.nr, item.arg)
+                && let Some(bytes) = self.bytes_of(at, item)
+            {
+                memory.push(item.arg, item.flags, bytes);
+            }
         }
-        changes.call(Note {
-            thread,
-            user: self.user,
-            enter: call.tsc,
-            exit: exit_tsc,
-            nr: call.nr,
-            args: call.args,
-            ret,
-            operations: self.operations(),
-            texts,
-            existed: self.identities.last().map(|(_, identity)| (identity.dev, identity.ino)),
-        });
+        let existed = self.identities.last().map(|(_, identity)| (identity.dev, identity.ino));
+        let (user, enter) = (self.user, call.tsc);
+        let (nr, args, operations) = (call.nr, call.args, self.operations());
+        changes.call(Note { thread, user, enter, nr, args, outcome, operations, memory, existed });
     }
 }

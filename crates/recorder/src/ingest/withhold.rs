@@ -71,18 +71,24 @@ impl Stream {
 
     /// The memory of the open call, as far as the policy needs it.
     pub(super) fn told(&self) -> Vec<Data> {
-        let told = |at: usize| self.withheld.told.iter().find(|(item, _)| *item == at);
         let shown = self.items.iter().enumerate().map(|(at, item)| {
-            let start = item.at as usize;
-            let content = match told(at) {
-                Some((_, bytes)) => Content::Inline(bytes.clone()),
-                None if item.is_inline() => {
-                    Content::Inline(self.inline[start..start + item.stored as usize].to_vec())
-                }
+            let content = match self.bytes_of(at, item) {
+                Some(bytes) => Content::Inline(bytes.to_vec()),
                 None => Content::Blobs { len: item.stored, ids: Vec::new() },
             };
             owned(item, content)
         });
         shown.collect()
+    }
+
+    /// The bytes of an item of the open call, if they are at hand.
+    pub(super) fn bytes_of(&self, at: usize, item: &Item) -> Option<&[u8]> {
+        let start = item.at as usize;
+        let told = self.withheld.told.iter().find(|(number, _)| *number == at);
+        match told {
+            Some((_, bytes)) => Some(bytes),
+            None if item.is_inline() => Some(&self.inline[start..start + item.stored as usize]),
+            None => None,
+        }
     }
 }

@@ -251,9 +251,10 @@ impl Planner<'_> {
         }
         let doubts = &mut self.doubts;
         match (said.act, paths) {
-            (Act::Rename, [(_, from), (_, to)]) if !exchanges(said, call) => {
-                doubts.renamed(hash_of(from), hash_of(to));
+            (Act::Rename, [(_, from), (_, to)]) if exchanges(said, call) => {
+                doubts.exchanged(hash_of(from), hash_of(to));
             }
+            (Act::Rename, [(_, from), (_, to)]) => doubts.renamed(hash_of(from), hash_of(to)),
             (Act::HardLink, [(_, from), (_, to)]) => doubts.linked(hash_of(from), hash_of(to)),
             (Act::Remove, [(_, path)]) => doubts.removed(hash_of(path)),
             (Act::Rename | Act::RemoveDirectory | Act::MakeNode | Act::MakeLink, _) => {

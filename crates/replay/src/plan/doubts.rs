@@ -48,12 +48,19 @@ impl Stretch {
     }
 }
 
+/// A path by which descriptors may know a file that was renamed, and its path now.
+struct Renamed {
+    from: u64,
+    to: u64,
+    /// The two exchanged their paths: other descriptors know the other file by the same path.
+    shared: bool,
+}
+
 /// All doubts about files and streams.
 #[derive(Default)]
 pub struct Doubts {
     stretches: VecDeque<Stretch>,
-    /// Paths by which descriptors may know files that were renamed, and the paths of these now.
-    renames: VecDeque<(u64, u64)>,
+    renames: VecDeque<Renamed>,
     /// Per stream, the range from the first to the last byte written by two calls at once.
     mixed: HashMap<u64, Range<u64>>,
     /// Streams whose offsets are unknown.
@@ -169,12 +176,12 @@ impl Doubts {
 
     /// A stretch found by a path that the file has no more is also at the path that it has now.
     fn remember(&mut self, stretch: Stretch) {
-        let file = stretch.file;
-        let now = self.renames.iter().find(|(from, _)| *from == file).map(|(_, to)| *to);
-        if let Some(file) = now {
+        let of_file = self.renames.iter().filter(|renamed| renamed.from == stretch.file);
+        let now: Vec<(u64, bool)> = of_file.map(|now| (now.to, now.shared)).collect();
+        for &(file, _) in &now {
             self.keep(Stretch { file, ..stretch.clone() });
         }
-        self.keep(Stretch { gone: now.is_some(), ..stretch });
+        self.keep(Stretch { gone: now.iter().any(|(_, shared)| !shared), ..stretch });
     }
 
     fn keep(&mut self, mut stretch: Stretch) {
@@ -213,7 +220,7 @@ impl Doubts {
     /// A path now belongs to another file.
     pub fn replaced(&mut self, file: u64) {
         self.stretches.retain(|stretch| stretch.file != file);
-        self.renames.retain(|(from, to)| *from != file && *to != file);
+        self.renames.retain(|renamed| renamed.from != file && renamed.to != file);
     }
 
     /// A path is gone. Its file may still be open.
@@ -227,14 +234,38 @@ impl Doubts {
         if from != to {
             self.linked(from, to);
             self.removed(from);
-            let chain = self.renames.iter_mut().filter(|(_, now)| *now == from);
-            chain.for_each(|(_, now)| *now = to);
-            self.renames.retain(|(old, _)| *old != from);
-            if self.renames.len() == RENAMES_MAX {
-                self.renames.pop_front();
-            }
-            self.renames.push_back((from, to));
+            let chain = self.renames.iter_mut().filter(|renamed| renamed.to == from);
+            chain.for_each(|renamed| renamed.to = to);
+            self.renames.retain(|renamed| renamed.from != from || renamed.shared);
+            self.remember_rename(Renamed { from, to, shared: false });
         }
+    }
+
+    /// Two files have each other's path. Descriptors know each by its old one.
+    pub fn exchanged(&mut self, one: u64, other: u64) {
+        if one == other {
+            return;
+        }
+        let moved = |file| if file == one { other } else { one };
+        let mut more = Vec::new();
+        for stretch in &mut self.stretches {
+            if [one, other].contains(&stretch.file) && !stretch.gone {
+                more.push(Stretch { file: moved(stretch.file), ..stretch.clone() });
+                stretch.gone = true;
+            }
+        }
+        more.into_iter().for_each(|stretch| self.keep(stretch));
+        let chain = self.renames.iter_mut().filter(|old| [one, other].contains(&old.to));
+        chain.for_each(|renamed| renamed.to = moved(renamed.to));
+        self.remember_rename(Renamed { from: one, to: other, shared: true });
+        self.remember_rename(Renamed { from: other, to: one, shared: true });
+    }
+
+    fn remember_rename(&mut self, renamed: Renamed) {
+        if self.renames.len() == RENAMES_MAX {
+            self.renames.pop_front();
+        }
+        self.renames.push_back(renamed);
     }
 
     /// Copies a file's doubts to an additional path.
@@ -268,7 +299,9 @@ impl Doubts {
     /// A write that has ended settles the bytes that it covers, except in the middle of a range:
     /// then the whole range stays in doubt. So do ranges found since it began: they may be its own.
     pub fn settle(&mut self, bytes: &Bytes, began: u64) {
-        if self.stretches.is_empty() {
+        let is_shared = |renamed: &Renamed| renamed.shared && renamed.from == bytes.file;
+        // By a path that two files share, nobody knows which one it wrote.
+        if self.stretches.is_empty() || self.renames.iter().any(is_shared) {
             return;
         }
         let Some(written) = bytes.stretch() else { return };
@@ -426,6 +459,34 @@ mod tests {
         let mut left = ends(&doubts);
         left.sort_unstable();
         assert_eq!(left, [(1, true), (3, false)]);
+    }
+
+    #[test]
+    fn what_is_in_doubt_is_exchanged_with_the_paths() {
+        let mut doubts = Doubts::default();
+        let of = |file, bytes: Bytes| Bytes { file, ..bytes };
+        doubts.add(&writes(0, 10), &writes(5, 10));
+        doubts.exchanged(1, 2);
+        assert_eq!(ends(&doubts), [(2, false)]);
+        assert!(doubts.concern(&of(2, reads(0, 10))));
+        assert!(doubts.concern(&reads(0, 10)), "by a descriptor from before");
+        settle(&mut doubts, &of(2, writes(0, 100)));
+        assert!(doubts.concern(&of(2, reads(0, 10))), "perhaps it wrote the other one");
+        // Who finds a doubt by either path now may mean each of both.
+        doubts.add(&call(Does::Cuts(10)), &call(Does::Cuts(20)));
+        let mut left = ends(&doubts);
+        left.sort_unstable();
+        assert_eq!(left, [(1, true), (2, true)]);
+        doubts.renamed(2, 3);
+        doubts.replaced(1);
+        assert_eq!(ends(&doubts), [(3, true)]);
+        doubts.exchanged(3, 3);
+        doubts.exchanged(3, 4);
+        assert_eq!(ends(&doubts), [(4, true)]);
+        for _ in 0..RENAMES_MAX {
+            doubts.exchanged(3, 4);
+        }
+        assert_eq!(doubts.renames.len(), RENAMES_MAX);
     }
 
     #[test]
