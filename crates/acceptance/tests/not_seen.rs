@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         trials.add_for_both("copies_obey_data_rules", None, copies_obey_rules);
         trials.add_for_both("copies_in_parts_and_merged", python, copies_in_parts);
         trials.add_for_both("io_uring", None, io_uring);
+        trials.add_for_both("io_uring_refused", None, no_rings);
         trials.add_for_both("replayed/linux_aio", None, replayed_operations);
         trials.add_for_both("replayed/io_uring", None, replayed_requests);
         trials.add_for_both("replayed/mapped_files", python, replayed_stores);
@@ -192,6 +193,20 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let told = &recorded.json["blind"][0];
     ensure!(told["count"] == 2 && told["bytes"].is_null(), "counted: {told}");
     ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
+    Ok(())
+}
+
+/// Programs that get no rings do the same by calls.
+fn no_rings(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("io_uring")?.build(stage)?;
+    let words = [&*binary.to_string_lossy(), "1"];
+    let recorded = Recorded::new(stage, &place, &["--io-uring", "refuse"], &words)?;
+    recorded.is_told(&[])?;
+    ensure!(recorded.text.contains("--io-uring refuse"), "{}", recorded.text);
+    let counts = |call: &str, key: &str| recorded.json["calls"][call][key].as_u64();
+    ensure!(recorded.text.contains("io_uring_setup"), "{}", recorded.text);
+    ensure!(counts("io_uring_enter", "count").is_none(), "{}", recorded.text);
     Ok(())
 }
 

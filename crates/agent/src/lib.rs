@@ -73,6 +73,7 @@ mod native;
 mod opening;
 mod profile;
 mod rights;
+mod rings;
 mod sigcalls;
 mod signals;
 mod sigsys;

@@ -62,6 +62,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_mode: data.most(),
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
+        refuse_rings: args.io_uring == args::Rings::Refuse,
         tsc_hz: preamble.tsc_hz,
     });
     let output = create(&args, program)?;

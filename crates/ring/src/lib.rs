@@ -94,6 +94,8 @@ pub struct Control {
     pub data_max: AtomicU64,
     /// Non-zero: an existing file is stored whole before the first open that may change it.
     pub snapshot: AtomicU32,
+    /// Non-zero: io_uring_setup fails as if the kernel had no such call.
+    pub refuse_rings: AtomicU32,
     /// 0 while recording; otherwise the `GapWhy` that ended the recording of calls.
     pub stopped: AtomicU32,
     /// Next thread number to assign.

@@ -85,4 +85,6 @@ pub enum Handler {
     AioReap,
     /// Removes a context.
     AioDestroy,
+    /// Makes a ring of io_uring.
+    RingSetup,
 }
