@@ -71,7 +71,13 @@ fn record(frame: &Frame, context: &Context) {
         Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {
             aio::call(context, call);
         }
-        Handler::RingSetup => rings::set_up(context, call),
+        Handler::RingSetup | Handler::RingEnter | Handler::RingRegister => {
+            rings::call(context, call);
+        }
+        Handler::Close | Handler::CloseRange | Handler::Duplicate => {
+            rings::descriptors(context, call);
+        }
+        Handler::Wait => rings::wait(context, call),
     }
     finish(context);
 }

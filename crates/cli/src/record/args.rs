@@ -76,8 +76,9 @@ pub struct Args {
     #[arg(long)]
     pub snapshot: bool,
 
-    /// What becomes of io_uring: `capture`, or `refuse`: io_uring_setup fails with ENOSYS, and most
-    /// programs then do the same by plain calls
+    /// What becomes of io_uring: `capture`; `refuse`: io_uring_setup fails with ENOSYS, and most
+    /// programs then do the same by plain calls; `pass`: rings stay as they are, and what moves
+    /// through them is not in the trace
     #[arg(
         long,
         value_name = "WHAT",
@@ -139,8 +140,10 @@ impl Args {
         if let Some(bytes) = self.max_data {
             add(&format!("--max-data {}", units::size_word(bytes)));
         }
-        if self.io_uring == Rings::Refuse {
-            add("--io-uring refuse");
+        match self.io_uring {
+            Rings::Capture => {}
+            Rings::Refuse => add("--io-uring refuse"),
+            Rings::Pass => add("--io-uring pass"),
         }
         if let Some(bytes) = self.max_size {
             add(&format!("--max-size {}", units::size_word(bytes)));
@@ -165,6 +168,8 @@ pub enum Rings {
     Capture,
     /// They have none
     Refuse,
+    /// They have rings that nobody looks into
+    Pass,
 }
 
 /// What is kept of a buffer.
