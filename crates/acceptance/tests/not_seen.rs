@@ -22,8 +22,13 @@ fn main() -> ExitCode {
         trials.add_for_both("copies_obey_data_rules", None, copies_obey_rules);
         trials.add_for_both("copies_in_parts_and_merged", python, copies_in_parts);
         trials.add_for_both("io_uring", None, io_uring);
-        trials.add_for_both("replayed/linux_aio", None, replayed_operations);
-        trials.add_for_both("replayed/io_uring", None, replayed_requests);
+        trials.add_for_both("io_uring_refused", None, no_rings);
+        trials.add_for_both("io_uring_left_alone", None, rings_left_alone);
+        for program in ["aio_operations", "ring_operations"] {
+            let check = move |stage: &Stage, who| replayed_operations(stage, who, program);
+            trials.add_for_both(&format!("replayed/{program}"), None, check);
+        }
+        trials.add_for_both("replayed/io_uring_left_alone", None, replayed_requests);
         trials.add_for_both("replayed/mapped_files", python, replayed_stores);
         trials.add_for_both("replayed/what_was_checked", None, replayed_hashes);
         Ok(())
@@ -164,13 +169,20 @@ fn linux_aio(stage: &Stage, who: Who) -> Result<(), Complaint> {
 }
 
 /// Operations are replayed as the calls that do the same, and verified.
-fn replayed_operations(stage: &Stage, who: Who) -> Result<(), Complaint> {
+fn replayed_operations(stage: &Stage, who: Who, program: &str) -> Result<(), Complaint> {
+    if program == "ring_operations" && !has_rings() {
+        return Ok(());
+    }
     let place = Place::new(stage, who)?;
-    let recorded = of_program(stage, &place, "aio_operations")?;
+    let recorded = of_program(stage, &place, program)?;
     let (note, text, json) = replayed(stage, &place, &recorded.trace)?;
     ensure!(note.is_empty(), "a note about nothing:\n{note}");
-    ensure!(text.contains("aio:PREADV") && text.contains("aio:PWRITEV"), "{text}");
-    ensure!(json["unseen"] == 0 && json["raced"] == 0, "{json}");
+    let names = ["aio:PREADV", "aio:PWRITEV", "io_uring:READV", "io_uring:RENAMEAT"];
+    let replayed =
+        |name: &&&str| json["latencies_ns"][**name]["replayed"]["count"].as_u64() > Some(0);
+    ensure!(names.iter().filter(replayed).count() == 2, "{json}");
+    ensure!(!text.contains("left out"), "{text}");
+    ensure!(json["unseen"] == 0, "{json}");
     ensure!(json["verified"].as_u64() > Some(400), "{json}");
     ensure!(json["final_state"]["verdict"] == "identical", "{json}");
     Ok(())
@@ -188,10 +200,41 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     if !has_rings() {
         return Ok(());
     }
+    recorded.is_told(&[])?;
+    ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
+    of_program(stage, &place, "ring_operations")?.is_told(&[])
+}
+
+/// Rings that are left alone are named, with what was submitted to them.
+fn rings_left_alone(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    if !has_rings() {
+        return Ok(());
+    }
+    let place = Place::new(stage, who)?;
+    let recorded = passed(stage, &place)?;
     recorded.is_told(&[("io_uring", "io_uring")])?;
     let told = &recorded.json["blind"][0];
     ensure!(told["count"] == 2 && told["bytes"].is_null(), "counted: {told}");
-    ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
+    Ok(())
+}
+
+fn passed(stage: &Stage, place: &Place) -> Result<Recorded, Complaint> {
+    let binary = program::named("io_uring")?.build(stage)?;
+    let words = [&*binary.to_string_lossy(), "1"];
+    Recorded::new(stage, place, &["--io-uring", "pass"], &words)
+}
+
+/// Programs that get no rings do the same by calls.
+fn no_rings(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("io_uring")?.build(stage)?;
+    let words = [&*binary.to_string_lossy(), "1"];
+    let recorded = Recorded::new(stage, &place, &["--io-uring", "refuse"], &words)?;
+    recorded.is_told(&[])?;
+    ensure!(recorded.text.contains("--io-uring refuse"), "{}", recorded.text);
+    let counts = |call: &str, key: &str| recorded.json["calls"][call][key].as_u64();
+    ensure!(recorded.text.contains("io_uring_setup"), "{}", recorded.text);
+    ensure!(counts("io_uring_enter", "count").is_none(), "{}", recorded.text);
     Ok(())
 }
 
@@ -217,7 +260,7 @@ fn replayed_requests(stage: &Stage, who: Who) -> Result<(), Complaint> {
         return Ok(());
     }
     let place = Place::new(stage, who)?;
-    let recorded = of_program(stage, &place, "io_uring")?;
+    let recorded = passed(stage, &place)?;
     let (note, text, json) = replayed(stage, &place, &recorded.trace)?;
     ensure!(note.contains("the trace does not hold all data that moved"), "no note:\n{note}");
     ensure!(text.contains("not in the trace: "), "not in the result:\n{text}");

@@ -221,9 +221,9 @@ pub fn end(context: &Context) {
 /// In the single thread of a process that was just forked: contexts are not inherited.
 pub fn forget() {
     let space = space();
-    space.aio.reset();
-    space.flights.reset();
-    if space.has_aio.get() {
+    if space.has_aio.get() || space.has_rings.get() {
+        space.aio.reset();
+        space.flights.reset();
         space.aio.with(|contexts| contexts.clear());
         space.flights.with(|flights| flights.clear());
         space.has_aio.set(false);
@@ -241,6 +241,9 @@ fn before(context: &Context, id: u64) {
 /// later they might be found late. The lock is held meanwhile, for what another thread has found
 /// completed must be captured before the program uses it.
 fn record(context: &Context, id: u64, when: When) {
+    if context.silent.get() {
+        return;
+    }
     space().aio.with(|contexts| {
         let Some(known) = contexts.get(id) else { return };
         let Some(ring) = memory::read::<Ring>(context, id) else { return };
@@ -262,7 +265,7 @@ fn record(context: &Context, id: u64, when: When) {
 
 fn completed(context: &Context, id: u64, done: &Completion, late: bool) {
     let flights = &space().flights;
-    let Some(flight) = flights.with(|flights| flights.take(id, done.block, done.data)) else {
+    let Some(flight) = flights.with(|flights| flights.take(id, done.block, Some(done.data))) else {
         return;
     };
     let mut given = flight.args;
@@ -277,6 +280,9 @@ fn completed(context: &Context, id: u64, done: &Completion, late: bool) {
 
 /// Records what is still in flight as never completed, and follows the context no more.
 fn give_up(context: &Context, id: u64) {
+    if context.silent.get() {
+        return;
+    }
     let flights = &space().flights;
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         operations::complete(context, &flight, &flight.args, None, false);

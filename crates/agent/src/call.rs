@@ -132,9 +132,9 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     if !context.silent.get() {
         record_exit(context, call, ret, clock::now(context));
-        more();
-        compiler_fence(Ordering::SeqCst);
     }
+    more();
+    compiler_fence(Ordering::SeqCst);
     context.phase.set(context.running.get());
 }
 

@@ -86,6 +86,16 @@ pub fn copy_out(context: &Context, row: &Row, args: &[u64; 6], ret: i64) {
     }
 }
 
+/// Records how much came out into memory of which it is not known where it is.
+pub fn note_unknown(context: &Context, row: &Row, ret: i64) {
+    let outputs = row.ops[..usize::from(row.nops)].iter().filter(|op| op.dir == Dir::Out);
+    if let (Some(op), 1..) = (outputs.take(1).next(), ret) {
+        let flags = data_flag::OUT | data_flag::CUT;
+        let which = Which { arg: op.arg, index: 0, part: part::WHOLE, flags, bulk: true };
+        Stream::record(context, &[head(which, flags), ret as u64, 0]);
+    }
+}
+
 fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
     let at = args[usize::from(op.arg)];
     if at == 0 {

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
 use ring::{Arena, Catalog, Slot};
+use syscalls::abi::rings::REGISTERED_MAX;
 
 use crate::aio_contexts::AioContexts;
 use crate::arch::frames::{AltStack, Frame};
@@ -19,6 +20,7 @@ use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
 use crate::flights::Flights;
 use crate::lock::SpinLock;
+use crate::shadow::Rings;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
 use crate::site_table::Sites;
@@ -76,6 +78,10 @@ pub struct Context {
     /// Number of the current call among those that submit operations; 0: it is none. It stays after a
     /// call that was not made.
     pub batch: Cell<u32>,
+    /// The ring to which it submits; 0: none.
+    pub batch_ring: Cell<u32>,
+    /// Rings with numbers that this thread has given: their places + 1.
+    pub rings: Cell<[u8; REGISTERED_MAX]>,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -188,7 +194,10 @@ pub struct Space {
     /// A context of Linux AIO was made.
     pub has_aio: Flag,
     pub aio: SpinLock<AioContexts>,
-    /// Operations in flight. Taken with the lock of `aio` held, or alone.
+    /// A ring of io_uring was made, and is shadowed.
+    pub has_rings: Flag,
+    pub rings: Rings,
+    /// Operations in flight. Taken with the lock of `aio` or of a ring held, or alone.
     pub flights: SpinLock<Flights>,
     /// Catalog of executable files; programs cannot write it. Set by the first thread.
     pub catalog: Cell<Option<Catalog>>,
@@ -308,6 +317,8 @@ impl Context {
             exec_announced,
             counted_early,
             batch,
+            batch_ring,
+            rings,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -342,6 +353,8 @@ impl Context {
         exec_announced.set(false);
         counted_early.set(false);
         batch.set(0);
+        batch_ring.set(0);
+        rings.set([0; REGISTERED_MAX]);
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

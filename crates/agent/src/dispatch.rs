@@ -12,7 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, exec, guards, locking, maps, opening, sigcalls, signals, status, tasks, tracing, users,
+    aio, exec, guards, locking, maps, opening, rings, sigcalls, signals, status, tasks, tracing,
+    users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -70,6 +71,13 @@ fn record(frame: &Frame, context: &Context) {
         Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {
             aio::call(context, call);
         }
+        Handler::RingSetup | Handler::RingEnter | Handler::RingRegister => {
+            rings::call(context, call);
+        }
+        Handler::Close | Handler::CloseRange | Handler::Duplicate => {
+            rings::descriptors(context, call);
+        }
+        Handler::Wait => rings::wait(context, call),
     }
     finish(context);
 }

@@ -29,6 +29,10 @@ pub struct Flight {
     pub batch: u32,
     pub order: u32,
     pub args: [u64; 6],
+    /// The kernel chooses its buffer.
+    pub unknown_buffer: bool,
+    /// It was completed before: more comes of it.
+    pub has_come: bool,
     /// A vector that is kept; 0: none.
     vector: u32,
     next: u32,
@@ -45,6 +49,7 @@ struct Table {
     used_vectors: u32,
     sequence: u32,
     batch: u32,
+    name: u32,
     flights: [Flight; FLIGHTS_MAX],
     vectors: [Vector; VECTORS],
 }
@@ -101,8 +106,7 @@ impl Flights {
                 free
             }
         };
-        table.sequence = table.sequence.wrapping_add(1);
-        flight.id = u64::from(process) << 32 | u64::from(table.sequence);
+        flight.id = table.next_id(process);
         flight.nr = request.nr;
         let bucket = &mut table.buckets[bucket(flight.owner, flight.tag)];
         flight.next = *bucket;
@@ -131,10 +135,38 @@ impl Flights {
     }
 
     /// Takes out the operation of this name that was submitted first.
-    pub fn take(&mut self, owner: u64, tag: u64, data: u64) -> Option<Flight> {
+    pub fn take(&mut self, owner: u64, tag: u64, data: Option<u64>) -> Option<Flight> {
         let table = self.0.as_mut()?;
-        let place = table.find(owner, tag, |flight| flight.data == data)?;
+        let is_it = |flight: &Flight| data.is_none_or(|data| flight.data == data);
+        let place = table.find(owner, tag, is_it)?;
         table.remove(place)
+    }
+
+    /// Returns the operation of this name that was submitted first, of which more will come.
+    pub fn look(&mut self, owner: u64, tag: u64) -> Option<Flight> {
+        let table = self.0.as_mut()?;
+        let place = table.find(owner, tag, |_| true)?;
+        let flight = table.flights.get_mut(place as usize - 1)?;
+        let found = *flight;
+        flight.has_come = true;
+        Some(found)
+    }
+
+    /// Returns a number in the recording for an operation that is not kept.
+    pub fn next_id(&mut self, process: u32) -> Option<u64> {
+        Some(self.0.as_mut()?.next_id(process))
+    }
+
+    /// Whether an operation has this name.
+    pub fn has(&self, owner: u64, tag: u64) -> bool {
+        self.0.as_ref().is_some_and(|table| table.find(owner, tag, |_| true).is_some())
+    }
+
+    /// Returns a number for an operation whose name another one has.
+    pub fn next_name(&mut self) -> u32 {
+        let Some(table) = &mut self.0 else { return 0 };
+        table.name = table.name.wrapping_add(1);
+        table.name
     }
 
     /// Takes out some operation of an owner.
@@ -174,6 +206,11 @@ impl Flights {
 }
 
 impl Table {
+    fn next_id(&mut self, process: u32) -> u64 {
+        self.sequence = self.sequence.wrapping_add(1);
+        u64::from(process) << 32 | u64::from(self.sequence)
+    }
+
     /// Returns the place of the oldest operation of a name.
     fn find(&self, owner: u64, tag: u64, is_it: impl Fn(&Flight) -> bool) -> Option<u32> {
         let mut next = self.buckets[bucket(owner, tag)];
@@ -229,6 +266,19 @@ impl Flight {
         (batch, order): (u32, u32),
         args: [u64; 6],
     ) -> Flight {
-        Flight { owner, tag, data, id: 0, nr: 0, batch, order, args, vector: 0, next: 0 }
+        Flight {
+            owner,
+            tag,
+            data,
+            id: 0,
+            nr: 0,
+            batch,
+            order,
+            args,
+            unknown_buffer: false,
+            has_come: false,
+            vector: 0,
+            next: 0,
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::context::{Context, mask_all, space};
 use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
-use crate::{profile, sys};
+use crate::{profile, rings, sys};
 
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &Context, call: &Call) {
@@ -25,7 +25,10 @@ pub fn call(context: &Context, call: &Call) {
     let ret = call.make();
     if !is_error(ret) {
         match call.row.handler {
-            Handler::Map => mapped(args, ret as u64),
+            Handler::Map => {
+                mapped(args, ret as u64);
+                rings::mapped(context, args, ret as u64);
+            }
             Handler::Protect => protected(args),
             Handler::Remap => unmapped(args[0], args[1].max(args[2])),
             _ => unmapped(args[0], args[1]),

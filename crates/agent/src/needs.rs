@@ -88,6 +88,10 @@ pub enum Need {
     // Made where no filter can object.
     Sleep,
     ProtectAsBefore,
+    MapRing,
+    MapShared,
+    MapAgain,
+    SameFile,
 }
 
 /// When a call is made.
@@ -194,7 +198,7 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_UNTRACED) as u64;
 
 /// All of them, in the order of [`Need`].
-pub const ALL: [Row; Need::ProtectAsBefore as usize + 1] = [
+pub const ALL: [Row; Need::SameFile as usize + 1] = [
     of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
     of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
     any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
@@ -277,6 +281,10 @@ pub const ALL: [Row; Need::ProtectAsBefore as usize + 1] = [
     any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
     any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
     any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
+    any(Need::MapRing, raw::__NR_mmap).made(When::Unfiltered),
+    any(Need::MapShared, raw::__NR_mmap).made(When::Unfiltered),
+    any(Need::MapAgain, raw::__NR_mremap).made(When::Unfiltered),
+    any(Need::SameFile, raw::__NR_kcmp).made(When::Unfiltered),
 ];
 
 const _: () = {

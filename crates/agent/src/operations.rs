@@ -36,7 +36,11 @@ pub fn complete(
 ) {
     let row = capture::operation(flight.nr);
     let count = usize::from(row.nargs);
-    let mut flags = enter_flag::OPERATION;
+    // What was submitted is part of the first completion.
+    let (mut flags, id) = match flight.has_come {
+        false => (enter_flag::OPERATION, flight.id),
+        true => (0, 0),
+    };
     if late {
         flags |= enter_flag::LATE;
     }
@@ -45,10 +49,12 @@ pub fn complete(
     }
     let head = Header::new(RecordKind::Enter, flags, flight.nr, count as u32).to_word();
     let [a, b, c, d, e, f] = flight.args;
-    let words = [head, clock::now(context), flight.id, a, b, c, d, e, f];
+    let words = [head, clock::now(context), id, a, b, c, d, e, f];
     Stream::record(context, &words[..3 + count]);
     if let Some(ret) = ret {
-        if row.has_out {
+        if row.has_out && flight.unknown_buffer {
+            data::note_unknown(context, row, ret);
+        } else if row.has_out {
             data::copy_out(context, row, given, ret);
         }
         let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();

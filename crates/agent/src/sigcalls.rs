@@ -15,7 +15,7 @@ use crate::signal::{
     ALWAYS_OURS, Action, UNBLOCKABLE, on_altstack, real_mask, shown_altstack, signal_bit,
 };
 use crate::threads::{install_altstack, own_altstack};
-use crate::{memory, signals, sites, sys};
+use crate::{memory, rings, signals, sites, sys};
 
 const EFAULT: i64 = errno::result(errno::EFAULT);
 const EINVAL: i64 = errno::result(errno::EINVAL);
@@ -211,6 +211,7 @@ fn set_altstack(context: &Context, mut asked: AltStack, rsp: u64) -> i64 {
 
 /// Calls that set a signal mask for as long as they wait.
 pub fn wait(context: &Context, call: &Call, mask: u8, in_pair: bool) {
+    rings::before_wait(context);
     enter(context, call, 0);
     let mut args = *call.args;
     let mut real = 0u64;
@@ -244,6 +245,7 @@ pub fn wait(context: &Context, call: &Call, mask: u8, in_pair: bool) {
     if context.held_frame.get() == 0 {
         context.call_mask.set(None);
     }
+    rings::after_call(context);
 }
 
 /// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate

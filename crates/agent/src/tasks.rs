@@ -14,7 +14,7 @@ use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all
 use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
-use crate::{actions, aio, clock, memory, native, sys, threads, users};
+use crate::{actions, aio, clock, memory, native, rings, sys, threads, users};
 
 const ESRCH: i64 = -3;
 
@@ -168,6 +168,7 @@ fn forget_other_threads(context: &Context) {
     let space = space();
     space.lock.reset();
     aio::forget();
+    rings::forget();
     // The kernel does not pass memory locks on to a child.
     sys::LOCKS_FUTURE.store(false, Ordering::Relaxed);
     context.process().lock.reset();
@@ -426,6 +427,9 @@ fn claim(context: &Context) {
 pub fn exit(context: &Context, call: &Call) {
     if call.row.handler == Handler::ExitProcess {
         aio::end(context);
+        rings::end(context);
+    } else {
+        rings::thread_ends(context);
     }
     enter(context, call, enter_flag::NO_RETURN);
     sys::set_mask(mask_all(context));

@@ -17,7 +17,7 @@ use std::sync::mpsc::Receiver;
 
 use recorder::start_thread;
 use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
-use ring::{DataMode, Settings};
+use ring::{DataMode, Rings, Settings};
 use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
@@ -62,6 +62,11 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_mode: data.most(),
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
+        rings: match args.io_uring {
+            args::Rings::Capture => Rings::Captured,
+            args::Rings::Refuse => Rings::Refused,
+            args::Rings::Pass => Rings::Passed,
+        },
         tsc_hz: preamble.tsc_hz,
     });
     let output = create(&args, program)?;

@@ -127,6 +127,9 @@ pub struct Maker {
     pub short: bool,
 }
 
+/// The argument of an operation that is its offset, where it may be the file's own.
+const OFFSET_OF_OPERATION: usize = 3;
+
 /// Returns the call that is made for an operation.
 #[inline]
 fn cousin_of(nr: u16) -> Option<Cousin> {
@@ -529,7 +532,10 @@ impl Maker {
                 cousin.args.map(|from| registers.get(usize::from(from)).copied().unwrap_or(0))
             }
         };
-        let nr = self.cousin.map_or(self.nr, |cousin| cousin.nr);
+        let own_offset = |cousin: Cousin| {
+            cousin.at_own_offset.filter(|_| registers[OFFSET_OF_OPERATION] == usize::MAX)
+        };
+        let nr = self.cousin.map_or(self.nr, |cousin| own_offset(cousin).unwrap_or(cousin.nr));
         // SAFETY: pointers point to our memory or nowhere, and no argument counts more of it than
         // there is; all others are numbers.
         let ret = unsafe { libc::syscall(libc::c_long::from(nr), a, b, c, d, e, f) };

@@ -94,6 +94,8 @@ pub struct Control {
     pub data_max: AtomicU64,
     /// Non-zero: an existing file is stored whole before the first open that may change it.
     pub snapshot: AtomicU32,
+    /// What becomes of io_uring: a [`Rings`].
+    pub rings: AtomicU32,
     /// 0 while recording; otherwise the `GapWhy` that ended the recording of calls.
     pub stopped: AtomicU32,
     /// Next thread number to assign.
@@ -126,6 +128,18 @@ pub struct Control {
     pub slot_bits: [AtomicU64; SLOTS.div_ceil(64)],
     /// Time stamp counter when the recorder last looked, for threads that may not read the counter.
     pub clock: AtomicU64,
+}
+
+/// What becomes of io_uring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Rings {
+    /// What moves through rings is captured.
+    Captured = 0,
+    /// io_uring_setup fails as if the kernel had no such call.
+    Refused = 1,
+    /// Rings stay as they are.
+    Passed = 2,
 }
 
 /// How much of each buffer is captured.

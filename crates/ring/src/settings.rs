@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{Arena, Control, DataMode};
+use crate::{Arena, Control, DataMode, Rings};
 
 /// What agents capture.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub struct Settings {
     pub data_max: u64,
     /// True if existing files are stored whole before the first open that may change them.
     pub snapshot: bool,
+    /// What becomes of io_uring.
+    pub rings: Rings,
     /// Frequency of the time stamp counter in Hz.
     pub tsc_hz: u64,
 }
@@ -24,6 +26,7 @@ impl Control {
         self.data_mode.store(settings.data_mode as u32, order);
         self.data_max.store(settings.data_max, order);
         self.snapshot.store(settings.snapshot.into(), order);
+        self.rings.store(settings.rings as u32, order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }
 
@@ -33,6 +36,7 @@ impl Control {
         self.data_mode.store(other.data_mode.load(order), order);
         self.data_max.store(other.data_max.load(order), order);
         self.snapshot.store(other.snapshot.load(order), order);
+        self.rings.store(other.rings.load(order), order);
         self.tsc_hz.store(other.tsc_hz.load(order), order);
     }
 }

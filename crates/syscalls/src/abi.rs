@@ -5,5 +5,6 @@ pub mod calls;
 pub mod errno;
 pub mod files;
 pub mod memory;
+pub mod rings;
 pub mod signals;
 pub mod tasks;

@@ -85,4 +85,18 @@ pub enum Handler {
     AioReap,
     /// Removes a context.
     AioDestroy,
+    /// Makes a ring of io_uring.
+    RingSetup,
+    /// Submits entries to one, and waits for completions.
+    RingEnter,
+    /// Gives a ring buffers, files and much else.
+    RingRegister,
+    /// Closes a descriptor, which may be that of a ring.
+    Close,
+    /// Closes many.
+    CloseRange,
+    /// Gives a file another descriptor.
+    Duplicate,
+    /// Waits for descriptors, among which rings may be.
+    Wait,
 }

@@ -25,6 +25,8 @@ pub struct Cousin {
     pub nr: u16,
     /// For each of its arguments the argument of the operation; [`NOTHING`]: zero.
     pub args: [u8; 6],
+    /// The call instead if the fourth argument is -1, which stands for the file's own offset.
+    pub at_own_offset: Option<u16>,
 }
 
 /// No argument of the operation.
@@ -37,6 +39,8 @@ pub enum Take {
     Nothing,
     /// The address of the struct.
     Address,
+    /// The descriptor of an entry of a ring; -1 if it is a place in the table of the ring.
+    Descriptor,
     /// A number in the struct.
     Field {
         /// Its offset.
@@ -63,6 +67,7 @@ impl Request {
             *arg = match take {
                 Take::Nothing => 0,
                 Take::Address => address,
+                Take::Descriptor => descriptor(body),
                 Take::Field { at, bytes } => number(body, at.into(), bytes.into()),
             };
         }
@@ -72,6 +77,18 @@ impl Request {
     /// Returns the argument that is the address of the struct.
     pub fn address_at(&self) -> Option<usize> {
         self.takes.iter().position(|take| *take == Take::Address)
+    }
+}
+
+/// Offsets in an entry of a ring, and the flag for a file of the ring.
+const ENTRY_FLAGS_AT: usize = 1;
+const DESCRIPTOR_AT: usize = 4;
+const FIXED_FILE: u64 = 1;
+
+fn descriptor(entry: &[u8]) -> u64 {
+    match number(entry, ENTRY_FLAGS_AT, 1) & FIXED_FILE {
+        0 => number(entry, DESCRIPTOR_AT, 4),
+        _ => u64::from(u32::MAX),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::operations::{Request, number};
 use crate::table::operations::AIO;
+use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN};
 
 /// Size of a control block.
 pub const CONTROL_BLOCK_BYTES: usize = 64;
@@ -20,6 +21,59 @@ impl ControlBlock {
     /// Returns the number by which the program knows the operation.
     pub fn tag(&self) -> u64 {
         number(&self.0, 0, 8)
+    }
+}
+
+/// An entry of a submission queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry(pub [u8; ENTRY_BYTES]);
+
+/// Size of an entry of the submission queue.
+pub const ENTRY_BYTES: usize = 64;
+const USER_DATA_AT: usize = 32;
+const DESCRIPTOR_AT: usize = 4;
+const FILE_INDEX_AT: usize = 44;
+const FIXED_FILE: u8 = 1;
+/// The flag for a buffer that the kernel chooses.
+const BUFFER_SELECT: u8 = 1 << 5;
+/// The flag for no completion if it succeeds.
+const SKIP_SUCCESS: u8 = 1 << 6;
+
+impl Entry {
+    /// Returns what it asks for.
+    pub fn request(&self) -> &'static Request {
+        RING.get(usize::from(self.0[0])).unwrap_or(&UNKNOWN)
+    }
+
+    /// Returns what the program gets back with the completion.
+    pub fn user_data(&self) -> u64 {
+        number(&self.0, USER_DATA_AT, 8)
+    }
+
+    /// Sets it.
+    pub fn set_user_data(&mut self, data: u64) {
+        self.0[USER_DATA_AT..USER_DATA_AT + 8].copy_from_slice(&data.to_le_bytes());
+    }
+
+    /// Returns the place of its file in the table of the ring, if it has none by a number.
+    pub fn place_of_file(&self) -> Option<u32> {
+        (self.0[1] & FIXED_FILE != 0).then(|| number(&self.0, DESCRIPTOR_AT, 4) as u32)
+    }
+
+    /// Returns the place in that table to which it gives another file.
+    pub fn changes_place(&self) -> Option<u32> {
+        self.request().takes.contains(&FILE_INDEX).then_some(())?;
+        (number(&self.0, FILE_INDEX_AT, 4) as u32).checked_sub(1)
+    }
+
+    /// Returns true if nothing is told when it succeeds.
+    pub fn skips_success(&self) -> bool {
+        self.0[1] & SKIP_SUCCESS != 0
+    }
+
+    /// Returns true if the kernel chooses the buffer: it is not known where that is.
+    pub fn selects_buffer(&self) -> bool {
+        self.0[1] & BUFFER_SELECT != 0
     }
 }
 

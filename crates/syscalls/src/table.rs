@@ -18,6 +18,7 @@ mod prctl;
 mod process;
 mod ptrace;
 mod quota;
+pub(crate) mod ring_operations;
 mod signal;
 mod system;
 mod time;
@@ -95,6 +96,7 @@ pub static ROWS: &[&[Syscall]] = &[
     creds::ROWS,
     aio::ROWS,
     operations::ROWS,
+    ring_operations::ROWS,
     system::ROWS,
     gone::ROWS,
 ];

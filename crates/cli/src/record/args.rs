@@ -76,6 +76,18 @@ pub struct Args {
     #[arg(long)]
     pub snapshot: bool,
 
+    /// What becomes of io_uring: `capture`; `refuse`: io_uring_setup fails with ENOSYS, and most
+    /// programs then do the same by plain calls; `pass`: rings stay as they are, and what moves
+    /// through them is not in the trace
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        default_value = "capture",
+        hide_possible_values = true
+    )]
+    pub io_uring: Rings,
+
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
@@ -128,6 +140,11 @@ impl Args {
         if let Some(bytes) = self.max_data {
             add(&format!("--max-data {}", units::size_word(bytes)));
         }
+        match self.io_uring {
+            Rings::Capture => {}
+            Rings::Refuse => add("--io-uring refuse"),
+            Rings::Pass => add("--io-uring pass"),
+        }
         if let Some(bytes) = self.max_size {
             add(&format!("--max-size {}", units::size_word(bytes)));
         }
@@ -142,6 +159,17 @@ impl Args {
         flags.iter().filter(|(given, _)| *given).for_each(|(_, word)| add(word));
         words
     }
+}
+
+/// What becomes of io_uring.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rings {
+    /// Programs have rings
+    Capture,
+    /// They have none
+    Refuse,
+    /// They have rings that nobody looks into
+    Pass,
 }
 
 /// What is kept of a buffer.
@@ -260,7 +288,7 @@ mod tests {
         };
         assert_eq!(words(""), "--data full --compress auto --buffer 64M");
         let all = "--data none --compress zstd:3 --buffer 1500K --data-for '*.key=hash' \
-                   --max-data 0 --max-size 1G --duration 1500ms --snapshot --until-exit \
+                   --max-data 0 --io-uring refuse --max-size 1G --duration 1500ms --snapshot --until-exit \
                    --no-manifest";
         assert_eq!(words(&all.replace('\'', "")), all);
         assert_eq!(

@@ -36,6 +36,13 @@ fn is_late(event: &Event) -> bool {
     event.parts().iter().any(|part| part.id == part_id::LATE)
 }
 
+/// Whether an operation's file has no descriptor that is known.
+fn has_no_number(said: &Said, call: &Call) -> bool {
+    said.row.queue.is_some()
+        && said.args.first().is_some_and(|arg| matches!(arg.kind, ArgKind::Fd))
+        && call.args[0] as i32 == -1
+}
+
 /// Properties of a call to replay, as in [`crate::batch::Call`].
 struct How {
     stream: bool,
@@ -136,6 +143,9 @@ impl Planner<'_> {
             }
             Treatment::Make { .. } if self.was_refused(index, said, ret, &paths) => {
                 Treatment::Simulate
+            }
+            Treatment::Make { .. } if ret >= 0 && has_no_number(said, call) => {
+                Treatment::Skip("its file has a place in a ring, and no number")
             }
             // What it submitted is replayed as calls.
             Treatment::Skip(_)

@@ -126,6 +126,14 @@ pub static URING_SETUP: FlagSet = names("IORING_SETUP_", &[
     (0x40000, "IORING_SETUP_CQE_MIXED"),
 ]);
 
+/// Flags of an entry of io_uring.
+#[rustfmt::skip]
+pub static IOSQE: FlagSet = names("IOSQE_", &[
+    (0x1, "IOSQE_FIXED_FILE"), (0x2, "IOSQE_IO_DRAIN"), (0x4, "IOSQE_IO_LINK"),
+    (0x8, "IOSQE_IO_HARDLINK"), (0x10, "IOSQE_ASYNC"), (0x20, "IOSQE_BUFFER_SELECT"),
+    (0x40, "IOSQE_CQE_SKIP_SUCCESS"),
+]);
+
 /// Features of io_uring.
 #[rustfmt::skip]
 pub static URING_FEAT: FlagSet = names("IORING_FEAT_", &[

@@ -64,6 +64,17 @@ pub static IOCB: Layout = layout("iocb", 64, &[
     field(56, "aio_flags", Hex(4)), field(60, "aio_resfd", Unsigned(4)),
 ]);
 
+/// An entry of the submission queue of a ring. Many fields have other names in other operations.
+#[rustfmt::skip]
+pub static IO_URING_SQE: Layout = layout("io_uring_sqe", 64, &[
+    field(0, "opcode", Unsigned(1)), field(1, "flags", Flags(1, &f::IOSQE)),
+    field(2, "ioprio", Hex(2)), field(4, "fd", Signed(4)), field(8, "off", Hex(8)),
+    field(16, "addr", Hex(8)), field(24, "len", Unsigned(4)), field(28, "op_flags", Hex(4)),
+    field(32, "user_data", Hex(8)), field(40, "buf_index", Unsigned(2)),
+    field(42, "personality", Unsigned(2)), field(44, "file_index", Signed(4)),
+    field(48, "addr3", Hex(8)), field(56, "optval", Hex(8)),
+]);
+
 /// Offsets in the submission ring.
 #[rustfmt::skip]
 pub static IO_SQRING_OFFSETS: Layout = layout("io_sqring_offsets", 40, &[

@@ -28,7 +28,7 @@ pub static ROWS: &[Syscall] = &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio).handled(Handler::AioReap),
 
-    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).gives(Gives::Object("io_uring")).until_exec(),
+    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).handled(Handler::RingSetup).gives(Gives::Object("io_uring")).until_exec(),
     family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[
@@ -40,7 +40,7 @@ pub static ROWS: &[Syscall] = &[
         otherwise(Ret::Int, &[
             fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
             input("argp", SigSet, ByArg(5)), size("argsz")]),
-    ]).does(Act::SubmitToRing),
+    ]).does(Act::SubmitToRing).handled(Handler::RingEnter),
     family(427, "io_uring_register", DESC.or(MEMORY), SIMULATED, Ret::Int, &[
         fd("fd"), OPCODE, addr("arg"), uint("nr_args")], &[
         when(1, 0, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IOVEC), ArgTimes(3, 16)), uint("nr_args")]),
@@ -62,5 +62,5 @@ pub static ROWS: &[Syscall] = &[
         when(1, 21, Ret::Int, &[fd("fd"), OPCODE, input("arg", Struct(&l::IO_URING_RSRC_UPDATE), ArgTimes(3, 16)), uint("nr_args")]),
         when(1, 22, Ret::Int, &[fd("fd"), OPCODE, inout("arg", Bytes, Fixed(40)), uint("nr_args")]),
         when(1, 23, Ret::Int, &[fd("fd"), OPCODE, input("arg", Bytes, Fixed(40)), uint("nr_args")]),
-    ]),
+    ]).handled(Handler::RingRegister),
 ];

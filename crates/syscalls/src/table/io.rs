@@ -14,8 +14,8 @@ use crate::shape::{Gives, Ret, Syscall};
 pub static ROWS: &[Syscall] = &[
     call(0, "read", DESC.or(READ), REAL, Ret::Size, &[source("fd"), output("buf", Bytes, Result), count("count")]).handled(Handler::Read { offset: None }),
     call(1, "write", DESC.or(WRITE), REAL, Ret::Size, &[target("fd"), input("buf", Bytes, Arg(2)), count("count")]),
-    call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]).does(Act::Close),
-    call(7, "poll", DESC.or(WAIT), IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]),
+    call(3, "close", DESC, NUMBERS, Ret::Int, &[fd("fd")]).does(Act::Close).handled(Handler::Close),
+    call(7, "poll", DESC.or(WAIT), IGNORED, Ret::Int, &[inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), int("timeout")]).handled(Handler::Wait),
     call(8, "lseek", DESC, REAL, Ret::Offset, &[fd("fd"), off("offset"), one("whence", &f::SEEK)]).does(Act::Seek),
     call(17, "pread64", DESC.or(READ), REAL, Ret::Size, &[source("fd"), output("buf", Bytes, Result), count("count"), source_at("offset")]).handled(Handler::Read { offset: Some(3) }),
     call(18, "pwrite64", DESC.or(WRITE), REAL, Ret::Size, &[target("fd"), input("buf", Bytes, Arg(2)), count("count"), target_at("offset")]),
@@ -24,9 +24,9 @@ pub static ROWS: &[Syscall] = &[
     call(22, "pipe", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8))]).gives(Gives::Pipe),
     call(23, "select", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
-        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]),
-    call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]).does(Act::Duplicate),
-    call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd")]).does(Act::Duplicate),
+        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]).handled(Handler::Wait),
+    call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]).does(Act::Duplicate).handled(Handler::Duplicate),
+    call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd")]).does(Act::Duplicate).handled(Handler::Duplicate),
     call(40, "sendfile", NETWORK.or(READ).or(WRITE), REAL, Ret::Size, &[
         target("out_fd"), source("in_fd"), source_at_behind("offset"), count("count")]).does(Act::Copy),
     call(73, "flock", DESC, REAL, Ret::Int, &[fd("fd"), bits("operation", &f::LOCK)]).does(Act::Lock),
@@ -42,7 +42,7 @@ pub static ROWS: &[Syscall] = &[
     call(217, "getdents64", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents64, Result), uint("count")]).does(Act::List),
     call(221, "fadvise64", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("len"), one("advice", &f::FADVISE)]),
     call(232, "epoll_wait", DESC.or(WAIT), IGNORED, Ret::Int, &[
-        fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout")]),
+        fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout")]).handled(Handler::Wait),
     family(233, "epoll_ctl", DESC, SIMULATED, Ret::Int, &[
         fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), in_struct("event", &l::EPOLL_EVENT)], &[
         when(1, 2, Ret::Int, &[fd("epfd"), one("op", &f::EPOLL_CTL), fd("fd"), addr("event")]),
@@ -76,7 +76,7 @@ pub static ROWS: &[Syscall] = &[
     call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]).does(Act::Allocate),
     call(290, "eventfd2", DESC, SIMULATED, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]).gives(Gives::Object("eventfd")),
     call(291, "epoll_create1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::EPOLL_CREATE)]).gives(Gives::Object("eventpoll")),
-    call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd"), bits("flags", &f::OPEN_CREATED)]).does(Act::Duplicate),
+    call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd"), bits("flags", &f::OPEN_CREATED)]).does(Act::Duplicate).handled(Handler::Duplicate),
     call(293, "pipe2", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8)), bits("flags", &f::OPEN_CREATED)]).gives(Gives::Pipe),
     call(294, "inotify_init1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::INOTIFY_INIT)]).gives(Gives::Object("inotify")),
     call(295, "preadv", DESC.or(READ), REAL, Ret::Size, &[
@@ -94,7 +94,7 @@ pub static ROWS: &[Syscall] = &[
         source("fd"), output("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), source_at("offset"), ulong("pos_h"), bits("flags", &f::RWF)]).handled(Handler::ReadVector { offset: Some(3) }),
     call(328, "pwritev2", DESC.or(WRITE), REAL, Ret::Size, &[
         target("fd"), input("iov", Iovec, ArgTimes(2, 16)), ulong("iovcnt"), target_at("offset"), ulong("pos_h"), bits("flags", &f::RWF)]),
-    call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]).does(Act::CloseRange),
+    call(436, "close_range", DESC, NUMBERS, Ret::Int, &[uint("first"), uint("last"), bits("flags", &f::CLOSE_RANGE)]).does(Act::CloseRange).handled(Handler::CloseRange),
     call(441, "epoll_pwait2", DESC.or(WAIT), IGNORED, Ret::Int, &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"),
         in_struct("timeout", &l::TIMESPEC), input("sigmask", SigSet, Arg(5)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 4, in_pair: false }),

@@ -6,7 +6,7 @@ use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
 use crate::operations::Take::{Address, Field, Nothing};
-use crate::operations::{AIO_FIRST, Cousin, NOTHING, Queue, Request, Take};
+use crate::operations::{AIO_FIRST, NOTHING, Request, Take};
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Ret as Result};
 use crate::shape::Of::{Bytes, Iovec};
 use crate::shape::{Arg, Ret, Syscall};
@@ -16,18 +16,6 @@ const AIO_OPCODES: usize = 9;
 
 const BLOCK: Arg = in_struct("iocb", &l::IOCB);
 const FLAGS: Arg = bits("flags", &f::RWF);
-
-impl Syscall {
-    /// Marks an operation of Linux AIO.
-    const fn of_aio(self) -> Syscall {
-        Syscall { queue: Some(Queue::Aio), ..self }
-    }
-
-    /// Sets the call that does the same.
-    const fn like(self, nr: u16, args: [u8; 6]) -> Syscall {
-        Syscall { cousin: Some(Cousin { nr, args }), ..self }
-    }
-}
 
 const FIRST_FOUR: [u8; 6] = [0, 1, 2, 3, NOTHING, NOTHING];
 const FILE_ALONE: [u8; 6] = [0, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING];

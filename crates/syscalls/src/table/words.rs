@@ -3,6 +3,7 @@
 use crate::act::Act;
 use crate::handler::Handler;
 use crate::layout::Layout;
+use crate::operations::{Cousin, Queue};
 use crate::shape::{
     Arg, ArgKind, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand, Replay, Ret,
     Syscall, Variant,
@@ -97,6 +98,37 @@ impl Syscall {
     /// Sets the files behind the descriptors that it returns.
     pub const fn gives(self, gives: Gives) -> Syscall {
         Syscall { gives, ..self }
+    }
+
+    /// Marks an operation of Linux AIO.
+    pub const fn of_aio(self) -> Syscall {
+        Syscall { queue: Some(Queue::Aio), ..self }
+    }
+
+    /// Marks an operation of io_uring.
+    pub const fn of_ring(self) -> Syscall {
+        Syscall { queue: Some(Queue::Ring), ..self }
+    }
+
+    /// Sets the call that does what the operation does.
+    pub const fn like(self, nr: u16, args: [u8; 6]) -> Syscall {
+        Syscall { cousin: Some(Cousin { nr, args, at_own_offset: None }), ..self }
+    }
+
+    /// Sets the call that does the same where the file's own offset stands.
+    pub const fn at_own_offset(self, nr: u16) -> Syscall {
+        match self.cousin {
+            Some(cousin) => {
+                Syscall { cousin: Some(Cousin { at_own_offset: Some(nr), ..cousin }), ..self }
+            }
+            None => panic!("an operation that is like no call"),
+        }
+    }
+
+    /// Adds the variants of an operation that may be about a place in the table of a ring instead of a
+    /// descriptor: where this argument is not 0.
+    pub const fn with_places(self, variants: &'static [Variant]) -> Syscall {
+        Syscall { variants, ..self }
     }
 
     /// Its descriptors are closed by an exec, whatever the flags say.

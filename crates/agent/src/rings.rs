@@ -1,0 +1,545 @@
+//! Rings of io_uring: captures the entries that a program submits, and what was completed before the
+//! program can see it. A ring whose features the shadow lacks stays as it is.
+
+use core::sync::atomic::Ordering;
+
+use linux_raw_sys::general as raw;
+use ring::Arena;
+use syscalls::Handler;
+use syscalls::abi::errno::{EINVAL, ENOSYS, is_error};
+use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
+use syscalls::abi::rings::{
+    CQE_F_MORE, CQE_F_NOTIF, Completion, ENTER_REGISTERED_RING, Params, REGISTER_FILES,
+    REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2, REGISTER_FILES2, REGISTER_RESIZE_RINGS,
+    REGISTER_RING_FDS, REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_FILES,
+    UNREGISTER_RING_FDS,
+};
+use syscalls::capture;
+use syscalls::requests::Entry;
+
+use crate::call::{self, Call, enter, exit, exit_with};
+use crate::context::{Context, space};
+use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::needs::Need;
+use crate::shadow::{FILES_FOLLOWED, Found, NAMES, Queues, RINGS, Ring, is_of_queues};
+use crate::stream::Stream;
+use crate::{memory, operations, sys};
+
+/// Added to the place of a ring, so that no context of Linux AIO has the same name.
+const FIRST_NAME: u64 = 1;
+/// What the kernel gets instead of a name that another operation in flight has.
+const NAMES_OF_OURS: u64 = 0x7c5e_a619_0000_0000;
+
+/// io_uring_setup, io_uring_enter and io_uring_register.
+pub fn call(context: &Context, call: &Call) {
+    match call.row.handler {
+        Handler::RingSetup => set_up(context, call),
+        Handler::RingEnter => submit(context, call),
+        _ => register(context, call),
+    }
+}
+
+fn set_up(context: &Context, call: &Call) {
+    enter(context, call, 0);
+    if are_refused(context) {
+        return exit(context, call, -i64::from(ENOSYS));
+    }
+    let ret = call.make();
+    if ret >= 0 && !is_left_alone(context) {
+        // A ring that had this number was closed without our seeing it.
+        forget_names(ret as u64, ret as u64);
+        follow(context, ret as u64, call.args[1]);
+    }
+    exit(context, call, ret);
+}
+
+fn are_refused(context: &Context) -> bool {
+    let arena = context.arena.get();
+    arena.is_some_and(|arena| rings_of(arena) == ring::Rings::Refused as u32)
+}
+
+fn rings_of(arena: Arena) -> u32 {
+    arena.control().rings.load(Ordering::Relaxed)
+}
+
+/// Rings of programs that are not recorded, or whose filters might object, are not shadowed.
+fn is_left_alone(context: &Context) -> bool {
+    let passed = |arena| rings_of(arena) != ring::Rings::Captured as u32;
+    context.silent.get()
+        || context.process().filtered.get()
+        || sys::is_quiet()
+        || context.arena.get().is_none_or(passed)
+}
+
+fn follow(context: &Context, fd: u64, params: u64) {
+    let Some(params) = memory::read::<Params>(context, params) else { return };
+    let space = space();
+    space.flights.with(|flights| flights.prepare());
+    for (ring, id) in space.rings.all.iter().zip(FIRST_NAME..) {
+        let taken = ring.queues.with(|queues| match queues.is_open() {
+            true => None,
+            false => Some(queues.open(fd, id, &params)),
+        });
+        match taken {
+            None => continue,
+            Some(true) => {
+                ring.registered.store(0, Ordering::Relaxed);
+                ring.process.store(context.process().number.get(), Ordering::Relaxed);
+                ring.add_name(fd);
+                space.has_rings.set(true);
+            }
+            Some(false) => {}
+        }
+        return;
+    }
+}
+
+/// Returns the ring that a descriptor leads to. One that we have not seen made is compared with those
+/// that are known.
+fn find(context: &Context, fd: u64) -> Option<&'static Ring> {
+    let all = &space().rings.all;
+    if let Some(ring) = all.iter().find(|ring| ring.has_name(fd)) {
+        return Some(ring);
+    }
+    if is_left_alone(context) {
+        return None;
+    }
+    let pid = u64::from(context.process().pid.get());
+    all.iter().find(|ring| {
+        let same = ring
+            .some_name()
+            .is_some_and(|known| sys::call(Need::SameFile, [pid, pid, 0, fd, known, 0]) == 0);
+        if same {
+            ring.add_name(fd);
+        }
+        same
+    })
+}
+
+/// Returns the ring with a number that this thread has given to it.
+fn registered(context: &Context, number: u64) -> Option<&'static Ring> {
+    let place = context.rings.get().get(number as usize).copied()?;
+    space().rings.all.get(usize::from(place).checked_sub(1)?)
+}
+
+fn submit(context: &Context, call: &Call) {
+    let [fd, count, _, flags, ..] = *call.args;
+    let ring = match space().has_rings.get() {
+        false => None,
+        true if flags & ENTER_REGISTERED_RING != 0 => registered(context, fd),
+        true => Stream::while_busy(context, || find(context, fd)),
+    };
+    let Some(ring) = ring else { return call::plain(context, call) };
+    enter(context, call, 0);
+    let count = count as u32;
+    let batch = Stream::while_busy(context, || begin(context, ring, count));
+    Stream::publish(context);
+    let ret = call.make();
+    if let Some(batch) = batch {
+        settle(context, ring, batch, u32::try_from(ret).unwrap_or(0));
+    }
+    exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
+}
+
+/// Copies entries before a call submits them. Returns the number of the call.
+fn begin(context: &Context, ring: &Ring, count: u32) -> Option<u32> {
+    take_back(context);
+    ring.queues.with(|queues| {
+        queues.tell_taken();
+        if count == 0 || !queues.is_open() {
+            return None;
+        }
+        let batch = space().flights.with(|flights| flights.next_batch()).unwrap_or(u32::MAX);
+        queues.submitting += 1;
+        context.batch.set(batch);
+        context.batch_ring.set(queues.id as u32);
+        let id = queues.id;
+        queues.submit(count, |order, entry, found| {
+            if !context.silent.get() {
+                submit_one(context, id, (entry, &found), (batch, order));
+            }
+        });
+        Some(batch)
+    })
+}
+
+/// What a call has left that a signal handler kept from being made is not submitted.
+fn take_back(context: &Context) {
+    let batch = context.batch.take();
+    if batch == 0 {
+        return;
+    }
+    space().flights.with(|flights| flights.take_back(batch, 0));
+    let place = (u64::from(context.batch_ring.take())).checked_sub(FIRST_NAME);
+    if let Some(ring) = place.and_then(|place| space().rings.all.get(place as usize)) {
+        ring.queues.with(|queues| {
+            if queues.is_open() {
+                queues.submitted();
+            }
+        });
+    }
+}
+
+/// Of what the call was to submit, the kernel has taken so many.
+fn settle(context: &Context, ring: &Ring, batch: u32, made: u32) {
+    space().flights.with(|flights| flights.take_back(batch, made));
+    ring.queues.with(|queues| {
+        if queues.is_open() {
+            queues.submitted();
+        }
+    });
+    context.batch.set(0);
+    context.batch_ring.set(0);
+}
+
+/// Records an entry, and the memory that goes in.
+fn submit_one(context: &Context, id: u64, (entry, found): (&mut Entry, &Found), place: (u32, u32)) {
+    let request = entry.request();
+    let mut args = request.args(&entry.0, found.at);
+    if let Some(fd) = found.file {
+        args[0] = fd.into();
+    }
+    let row = capture::operation(request.nr);
+    let vector = operations::output_vector(row).and_then(|arg| vector_of(context, &args, arg));
+    let data = entry.user_data();
+    let given_by_program = *entry;
+    let mut flight = Flight::new(id, data, data, place, args);
+    flight.unknown_buffer = entry.selects_buffer();
+    let process = context.process().number.get();
+    let number = space().flights.with(|flights| {
+        if entry.skips_success() {
+            // There will be no completion to find.
+            return flights.next_id(process);
+        }
+        if flights.has(id, data) {
+            flight.tag = NAMES_OF_OURS | u64::from(flights.next_name());
+        }
+        let number = flights.add(process, request, flight)?;
+        if let Some(buffers) = &vector {
+            flights.keep_vector(number, id, flight.tag, buffers);
+        }
+        Some(number)
+    });
+    let Some(number) = number else { return };
+    if flight.tag != data {
+        entry.set_user_data(flight.tag);
+    }
+    (flight.id, flight.nr) = (number, request.nr);
+    let mut given = args;
+    if let Some(arg) = request.address_at() {
+        given[arg] = given_by_program.0.as_ptr() as u64;
+    }
+    operations::submit(context, &flight, &given);
+    core::hint::black_box(&given_by_program);
+}
+
+/// Reads the vector of an operation that will fill it, if it can be kept.
+fn vector_of(context: &Context, args: &[u64; 6], arg: usize) -> Option<Buffers> {
+    let (at, count) = (args[arg], *args.get(arg + 1)?);
+    let mut buffers: Buffers = [[0; 2]; VECTOR_MAX];
+    let bytes = count.checked_mul(16).filter(|&bytes| bytes <= size_of::<Buffers>() as u64)?;
+    // SAFETY: there is room for that many bytes.
+    let missing = unsafe { memory::copy(context, buffers.as_mut_ptr().cast(), at, bytes) };
+    (missing == 0).then_some(buffers)
+}
+
+/// Captures what was completed, and then shows it to the program.
+fn complete(context: &Context, queues: &mut Queues) {
+    if !queues.is_open() {
+        return;
+    }
+    let id = queues.id;
+    queues.tell_taken();
+    queues.complete(|done| completed(context, id, done));
+}
+
+fn completed(context: &Context, id: u64, done: &mut Completion) {
+    let flights = &space().flights;
+    let more = done.flags & CQE_F_MORE != 0;
+    let found = flights.with(|flights| match more {
+        true => flights.look(id, done.user_data),
+        false => flights.take(id, done.user_data, None),
+    });
+    let Some(flight) = found else { return };
+    done.user_data = flight.data;
+    if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
+        return flights.with(|flights| {
+            if !more {
+                flights.release(&flight)
+            }
+        });
+    }
+    let mut given = flight.args;
+    if let Some(arg) = operations::output_vector(capture::operation(flight.nr))
+        && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
+    {
+        given[arg] = buffers as u64;
+    }
+    operations::complete(context, &flight, &given, Some(done.result.into()), false);
+    if !more {
+        flights.with(|flights| flights.release(&flight));
+    }
+}
+
+fn register(context: &Context, call: &Call) {
+    let [fd, what, at, count, ..] = *call.args;
+    let by_number = what & REGISTER_USE_REGISTERED_RING != 0;
+    let what = what & 0xffff_ffff & !REGISTER_USE_REGISTERED_RING;
+    let ring = match space().has_rings.get() {
+        false => None,
+        true if by_number => registered(context, fd),
+        true => Stream::while_busy(context, || find(context, fd)),
+    };
+    enter(context, call, 0);
+    let Some(ring) = ring else { return exit(context, call, call.make()) };
+    if what == REGISTER_RESIZE_RINGS {
+        // The shadow keeps its length: as in kernels before 6.13.
+        return exit(context, call, -i64::from(EINVAL));
+    }
+    let ret = call.make();
+    if ret > 0 && matches!(what, REGISTER_RING_FDS | UNREGISTER_RING_FDS) {
+        for number in 0..count.min(ret as u64).min(REGISTERED_MAX as u64) {
+            let update = memory::read::<[u32; 4]>(context, at + 16 * number);
+            let Some([place, _, fd, _]) = update else { continue };
+            let new = match what {
+                REGISTER_RING_FDS => find(context, fd.into()),
+                _ => None,
+            };
+            set_registered(context, place as usize, new);
+        }
+    }
+    if !is_error(ret) {
+        files_change(context, ring, what, at, count);
+    }
+    exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
+}
+
+/// The table of files of a ring was changed.
+fn files_change(context: &Context, ring: &Ring, what: u64, at: u64, count: u64) {
+    const UNCHANGED: u32 = -2i32 as u32;
+    let (first, from, count) = match what {
+        REGISTER_FILES => (0, at, count),
+        UNREGISTER_FILES => (0, 0, u64::MAX),
+        REGISTER_FILES_UPDATE => {
+            let Some([first, fds]) = memory::read::<[u64; 2]>(context, at) else { return };
+            (first as u32, fds, count)
+        }
+        REGISTER_FILES2 => {
+            let Some([number, _, fds]) = memory::read::<[u64; 3]>(context, at) else { return };
+            (0, fds, number & 0xffff_ffff)
+        }
+        REGISTER_FILES_UPDATE2 => {
+            let words = memory::read::<[u64; 5]>(context, at);
+            let Some([first, fds, _, number, _]) = words else { return };
+            (first as u32, fds, number & 0xffff_ffff)
+        }
+        _ => return,
+    };
+    for number in 0..count.min(FILES_FOLLOWED as u64) {
+        let fd = match from {
+            0 => None,
+            from => memory::read::<u32>(context, from.wrapping_add(4 * number)),
+        };
+        if fd != Some(UNCHANGED) {
+            let place = first.saturating_add(number as u32);
+            ring.queues.with(|queues| queues.set_files(place, core::iter::once(fd)));
+        }
+    }
+}
+
+fn set_registered(context: &Context, place: usize, new: Option<&'static Ring>) {
+    let all = &space().rings.all;
+    let mut rings = context.rings.get();
+    let Some(known) = rings.get_mut(place) else { return };
+    let former = all.get(usize::from(*known).wrapping_sub(1));
+    let number = new.and_then(|new| all.iter().position(|ring| core::ptr::eq(ring, new)));
+    *known = number.map_or(0, |number| number as u8 + 1);
+    context.rings.set(rings);
+    if let Some(new) = new {
+        new.registered.fetch_add(1, Ordering::AcqRel);
+    }
+    if let Some(former) = former {
+        former.registered.fetch_sub(1, Ordering::AcqRel);
+        if !former.is_known() {
+            give_up(context, former);
+        }
+    }
+}
+
+/// A thread ends: the numbers that it has given to rings go.
+pub fn thread_ends(context: &Context) {
+    if context.rings.get() != [0; REGISTERED_MAX] {
+        for place in 0..REGISTERED_MAX {
+            set_registered(context, place, None);
+        }
+    }
+}
+
+/// mmap: the program gets the shadow instead of the queues. `at` is what it has just mapped.
+pub fn mapped(context: &Context, args: &[u64; 6], at: u64) {
+    let [_, bytes, _, flags, fd, offset] = *args;
+    if !space().has_rings.get() || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
+        return;
+    }
+    if !is_of_queues(offset) {
+        return;
+    }
+    let Some(ring) = find(context, fd) else { return };
+    let is_left = is_left_alone(context);
+    let is_own = ring.queues.with(|queues| {
+        let given = queues.is_open() && !is_left && queues.give(at, bytes, offset);
+        let is_own = !given && !queues.is_given;
+        if is_own {
+            // The program has the queues themselves: the ring stays as it is.
+            queues.close();
+        }
+        is_own
+    });
+    if is_own {
+        ring.names.iter().for_each(|name| name.store(0, Ordering::Release));
+    }
+}
+
+/// Waits for descriptors, among which rings may be: what was taken is told before, and what was
+/// completed is shown afterwards.
+pub fn wait(context: &Context, call: &Call) {
+    before_wait(context);
+    call::plain(context, call);
+    after_call(context);
+}
+
+/// Before a call that may wait for rings.
+#[inline(always)]
+pub fn before_wait(context: &Context) {
+    if space().has_rings.get() {
+        each(context, |queues| queues.tell_taken());
+    }
+}
+
+/// After a call that may tell that something was completed.
+#[inline(always)]
+pub fn after_call(context: &Context) {
+    if space().has_rings.get() {
+        each(context, |queues| complete(context, queues));
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn each(context: &Context, work: impl Fn(&mut Queues)) {
+    Stream::while_busy(context, || {
+        for ring in &space().rings.all {
+            if ring.is_known() && ring.is_of(context.process().number.get()) {
+                ring.queues.with(|queues| {
+                    if queues.is_open() {
+                        work(queues);
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// close, close_range, dup and their like.
+pub fn descriptors(context: &Context, call: &Call) {
+    if !space().has_rings.get() {
+        return call::plain(context, call);
+    }
+    let args = call.args;
+    enter(context, call, 0);
+    let is_ring = |fd: u64| space().rings.all.iter().find(|ring| ring.has_name(fd));
+    let (from, to) = match call.row.handler {
+        Handler::Close => (args[0] & 0xffff_ffff, args[0] & 0xffff_ffff),
+        Handler::CloseRange if args[2] & CLOSE_RANGE_CLOEXEC == 0 => {
+            (args[0] & 0xffff_ffff, args[1] & 0xffff_ffff)
+        }
+        _ => (1, 0),
+    };
+    let source = matches!(call.row.handler, Handler::Duplicate).then(|| is_ring(args[0])).flatten();
+    let ret = call.make();
+    let gone = !is_error(ret) && from <= to;
+    let new = (!is_error(ret) && call.row.handler == Handler::Duplicate).then_some(ret as u64);
+    exit_with(context, call, ret, || {
+        if gone {
+            closed(context, from, to);
+        }
+        if let Some(new) = new
+            && !core::ptr::eq(
+                source.map_or(core::ptr::null(), core::ptr::from_ref),
+                is_ring(new).map_or(core::ptr::null(), core::ptr::from_ref),
+            )
+        {
+            closed(context, new, new);
+            if let Some(source) = source {
+                source.add_name(new);
+            }
+        }
+    });
+}
+
+/// Descriptors were closed. A ring without any goes.
+fn closed(context: &Context, from: u64, to: u64) {
+    for ring in &space().rings.all {
+        if !ring.is_of(context.process().number.get()) || !ring.is_known() {
+            continue;
+        }
+        ring.queues.with(|queues| queues.forget_files(from, to));
+        if ring.remove_names(from, to) {
+            give_up(context, ring);
+        }
+    }
+}
+
+fn forget_names(from: u64, to: u64) {
+    for ring in &space().rings.all {
+        if ring.remove_names(from, to) {
+            ring.queues.with(Queues::close);
+        }
+    }
+}
+
+/// Records what is still in flight as never completed.
+fn give_up(context: &Context, ring: &Ring) {
+    ring.queues.with(|queues| {
+        if queues.is_open() {
+            complete(context, queues);
+            leave_in_flight(context, queues.id);
+            queues.close();
+        }
+    });
+}
+
+fn leave_in_flight(context: &Context, id: u64) {
+    let flights = &space().flights;
+    while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
+        if !context.silent.get() {
+            operations::complete(context, &flight, &flight.args, None, false);
+        }
+        flights.with(|flights| flights.release(&flight));
+    }
+}
+
+/// Before the process ends: records what was completed, and what will not be known to be.
+pub fn end(context: &Context) {
+    if context.silent.get() || !space().has_rings.get() {
+        return;
+    }
+    each(context, |queues| {
+        complete(context, queues);
+        leave_in_flight(context, queues.id);
+    });
+}
+
+/// In the single thread of a process that was just forked, which may use its parent's rings.
+pub fn forget() {
+    if !space().has_rings.get() {
+        return;
+    }
+    for ring in &space().rings.all {
+        ring.process.store(0, Ordering::Relaxed);
+        ring.queues.reset();
+        ring.queues.with(Queues::copied);
+    }
+}
+
+const _: () = assert!(RINGS < 256 && NAMES > 1);

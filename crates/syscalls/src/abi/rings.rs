@@ -1,0 +1,138 @@
+//! Numbers of io_uring's interface: where things are in its shared memory, and what flags mean.
+
+/// Flags of io_uring_setup with which rings can be shadowed: their queues are laid out as usual, and
+/// the kernel looks at them only when it is called.
+pub const SETUP_USUAL: u32 = SETUP_CQSIZE
+    | SETUP_CLAMP
+    | SETUP_ATTACH_WQ
+    | SETUP_R_DISABLED
+    | SETUP_SUBMIT_ALL
+    | SETUP_COOP_TASKRUN
+    | SETUP_TASKRUN_FLAG
+    | SETUP_SINGLE_ISSUER
+    | SETUP_DEFER_TASKRUN
+    | SETUP_NO_SQARRAY;
+const SETUP_CQSIZE: u32 = 1 << 3;
+const SETUP_CLAMP: u32 = 1 << 4;
+const SETUP_ATTACH_WQ: u32 = 1 << 5;
+const SETUP_R_DISABLED: u32 = 1 << 6;
+const SETUP_SUBMIT_ALL: u32 = 1 << 7;
+const SETUP_COOP_TASKRUN: u32 = 1 << 8;
+const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
+const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
+const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
+/// Entries are taken in their own order.
+pub const SETUP_NO_SQARRAY: u32 = 1 << 16;
+
+/// Both queues are in one mapping.
+pub const FEAT_SINGLE_MMAP: u32 = 1;
+
+/// Offsets for mmap.
+pub const AT_QUEUES: u64 = 0;
+/// The completion queue: the same memory.
+pub const AT_COMPLETIONS: u64 = 0x800_0000;
+/// The entries of the submission queue.
+pub const AT_ENTRIES: u64 = 0x1000_0000;
+
+/// io_uring_enter: the first argument is a number from IORING_REGISTER_RING_FDS.
+pub const ENTER_REGISTERED_RING: u64 = 1 << 4;
+
+/// In the flags of the submission queue: completions are to be had by entering the kernel.
+pub const SQ_TASKRUN: u32 = 1 << 2;
+
+/// In the flags of a completion: more will come of the same entry.
+pub const CQE_F_MORE: u32 = 1 << 1;
+/// It tells that the memory of the entry is not used any more.
+pub const CQE_F_NOTIF: u32 = 1 << 3;
+
+/// io_uring_register: the first argument is a number from IORING_REGISTER_RING_FDS.
+pub const REGISTER_USE_REGISTERED_RING: u64 = 1 << 31;
+/// Gives a ring files: an array of descriptors.
+pub const REGISTER_FILES: u64 = 2;
+/// Takes them back.
+pub const UNREGISTER_FILES: u64 = 3;
+/// Changes some: their first place, and the address of an array.
+pub const REGISTER_FILES_UPDATE: u64 = 6;
+/// Gives a ring files: their number, and behind 16 bytes the address of an array.
+pub const REGISTER_FILES2: u64 = 13;
+/// Changes some: their first place, behind 8 bytes the address, behind 24 their number.
+pub const REGISTER_FILES_UPDATE2: u64 = 14;
+/// Gives rings numbers.
+pub const REGISTER_RING_FDS: u64 = 20;
+/// Takes them back.
+pub const UNREGISTER_RING_FDS: u64 = 21;
+/// Makes queues longer or shorter.
+pub const REGISTER_RESIZE_RINGS: u64 = 33;
+
+/// Number of rings to which a thread can give numbers.
+pub const REGISTERED_MAX: usize = 16;
+
+/// What io_uring_setup returns in memory, as numbers of 32 bits.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Params {
+    /// Entries of the submission queue.
+    pub sq_entries: u32,
+    /// Entries of the completion queue.
+    pub cq_entries: u32,
+    /// Flags, as asked for.
+    pub flags: u32,
+    thread: [u32; 2],
+    /// What the kernel can.
+    pub features: u32,
+    others: [u32; 4],
+    /// Offsets in the submission queue.
+    pub sq: SubmissionOffsets,
+    /// Offsets in the completion queue.
+    pub cq: CompletionOffsets,
+}
+
+/// Offsets in the submission queue.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct SubmissionOffsets {
+    /// What the kernel has taken.
+    pub head: u32,
+    /// What the program has put in.
+    pub tail: u32,
+    mask: u32,
+    entries: u32,
+    /// Flags of the kernel.
+    pub flags: u32,
+    /// Number of entries that made no sense.
+    pub dropped: u32,
+    /// The order of the entries.
+    pub array: u32,
+    others: [u32; 3],
+}
+
+/// Offsets in the completion queue.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct CompletionOffsets {
+    /// What the program has taken.
+    pub head: u32,
+    /// What the kernel has put in.
+    pub tail: u32,
+    mask: u32,
+    entries: u32,
+    /// Number of completions for which there was no room.
+    pub overflow: u32,
+    /// The completions.
+    pub cqes: u32,
+    /// Flags of the program.
+    pub flags: u32,
+    others: [u32; 3],
+}
+
+/// A completion.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Completion {
+    /// What the program has given to the entry.
+    pub user_data: u64,
+    /// The result.
+    pub result: i32,
+    /// Flags.
+    pub flags: u32,
+}
