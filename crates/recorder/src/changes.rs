@@ -167,6 +167,7 @@ impl Changes {
     /// Follows the rest and returns the result.
     pub fn finish(mut self) -> Outcomes {
         self.follow_until(u64::MAX);
+        self.paths.truncated |= self.world.left_out() != 0;
         Outcomes { paths: self.paths, copies: self.copies, unseen: self.unseen }
     }
 

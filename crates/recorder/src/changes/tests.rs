@@ -166,6 +166,52 @@ fn a_close_does_not_take_what_came_after_it() {
 }
 
 #[test]
+fn links_to_what_a_process_has_open_are_followed() {
+    let mut scene = Scene::new("/a");
+    scene.open(1, "dir", RDONLY, 3);
+    scene.open(1, "file", RDONLY, 4);
+    scene.call(1, "mkdir", &[0, 0], &["/proc/self/fd/3/in"], 0);
+    scene.open(1, "/proc/self/cwd/x", WRONLY | O_CREAT, 5);
+    scene.open(1, "/dev/fd/4", WRONLY, 6);
+    scene.call(1, "fchmod", &[6, 0], &[], 0);
+    assert_eq!(scene.changed(), ["/a/dir/in", "/a/file", "/a/x"]);
+}
+
+#[test]
+fn paths_are_changed_as_they_are_spelt() {
+    let mut scene = Scene::new("/a");
+    scene.call(1, "chdir", &[0], &["link/.."], 0);
+    scene.call(1, "mkdir", &[0, 0], &["./b"], 0);
+    scene.call(1, "utimensat", &[AT_FDCWD as u64, 0, 0, 0], &["../c"], 0);
+    assert_eq!(scene.changed(), ["/a/link/../../c", "/a/link/../b"]);
+}
+
+#[test]
+fn without_a_path_the_descriptor_is_meant() {
+    let mut scene = Scene::new("/a");
+    scene.open(1, "by-null", RDONLY, 3);
+    scene.open(1, "by-empty", RDONLY, 4);
+    scene.call(1, "utimensat", &[3, 0, 0, 0], &[], 0);
+    scene.call(1, "fchownat", &[4, 0, 0, 0, 0x1000], &[""], 0);
+    scene.call(1, "utimensat", &[AT_FDCWD as u64, 0, 0, 0], &[], 0);
+    assert_eq!(scene.changed(), ["/a/by-empty", "/a/by-null"]);
+}
+
+#[test]
+fn little_is_kept_of_what_is_closed() {
+    let mut scene = Scene::new("/a");
+    for number in 0..100 {
+        scene.open(1, &format!("f{number}"), RDONLY, 3);
+        scene.call(1, "dup", &[3], &[], 4);
+        scene.call(1, "close", &[3], &[], 0);
+        scene.call(1, "close", &[4], &[], 0);
+    }
+    scene.event(1, EventKind::End { calls: 400 });
+    scene.changes.follow_until(u64::MAX);
+    assert!(scene.changes.openings.len() <= 1 && scene.changes.pending.is_empty());
+}
+
+#[test]
 fn a_new_program_has_what_the_kernel_says() {
     let mut scene = Scene::new("/a");
     scene.open(1, "kept", RDONLY, 3);
