@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use file_tree::Inode;
 use model::file_use::{self, FileUse, NamesUse};
-use model::unseen::{Look, Made, Opened, OpenedKind, Unseen, operations_of};
+use model::unseen::{Look, Made, Opened, OpenedKind, Unseen};
 use model::{
     Contents, Description, InlineOnly, OpenTable, Origin, Step, World, realm, word_behind,
 };
@@ -156,9 +156,9 @@ impl Changes {
             match what {
                 What::Call(note) => {
                     note.give(&mut event);
-                    self.follow(note.user, note.existed, &event);
+                    self.follow_call(&note, &event);
                 }
-                What::Event(event) => self.follow(0, None, &event),
+                What::Event(event) => self.follow_event(&event),
             }
         }
         self.pending = pending;
@@ -171,25 +171,12 @@ impl Changes {
         Outcomes { paths: self.paths, copies: self.copies, unseen: self.unseen }
     }
 
-    fn follow(&mut self, user: u32, existed: Option<Inode>, event: &Event) {
-        self.paths.user = user;
+    fn follow_event(&mut self, event: &Event) {
         if let EventKind::State(state) = &event.kind {
             self.state(state);
         }
-        if event.tsc < self.now && self.closes_newer(event) {
-            return;
-        }
-        self.now = self.now.max(event.tsc);
-        let step = self.world.step(event, &mut InlineOnly);
-        let openings = &mut self.openings;
-        self.world.closed_files(&mut |id| _ = openings.remove(&id));
+        let step = self.step(event);
         match &event.kind {
-            EventKind::Call(call) => {
-                let thread = event.thread;
-                let operations = operations_of(event);
-                let at = At { user, thread, enter: event.tsc, existed, operations, step: &step };
-                self.follow_call(&at, call);
-            }
             EventKind::Image { .. } => {
                 if let Some(thread) = self.world.thread(event.thread) {
                     self.unseen.gone(thread.process);
@@ -201,12 +188,30 @@ impl Changes {
         self.world.finish(step);
     }
 
-    /// Whether an event is a close that took long, and its number was given anew meanwhile.
-    fn closes_newer(&self, event: &Event) -> bool {
-        let EventKind::Call(call) = &event.kind else { return false };
-        let open = || self.open_file(event.thread, call.args[0] as i32);
+    fn follow_call(&mut self, note: &Note, event: &Event) {
+        let EventKind::Call(call) = &event.kind else { return };
+        if note.enter < self.now && self.closes_newer(note) {
+            return;
+        }
+        self.paths.user = note.user;
+        let step = self.step(event);
+        self.changes_of(&At { note, step: &step }, call);
+        self.world.finish(step);
+    }
+
+    fn step(&mut self, event: &Event) -> Step {
+        self.now = self.now.max(event.tsc);
+        let step = self.world.step(event, &mut InlineOnly);
+        let openings = &mut self.openings;
+        self.world.closed_files(&mut |id| _ = openings.remove(&id));
+        step
+    }
+
+    /// Whether a call is a close that took long, and its number was given anew meanwhile.
+    fn closes_newer(&self, note: &Note) -> bool {
+        let open = || self.open_file(note.thread, note.args[0] as i32);
         let since = || self.openings.get(&open()?.id()).map(|opening| opening.since);
-        act_of(call.nr, &call.args) == Act::Close && since().is_some_and(|since| since > event.tsc)
+        act_of(note.nr, &note.args) == Act::Close && since().is_some_and(|since| since > note.enter)
     }
 
     /// Notes the files that a program may write from its beginning.
@@ -221,7 +226,7 @@ impl Changes {
         }
     }
 
-    fn follow_call(&mut self, at: &At<'_>, call: &Call) {
+    fn changes_of(&mut self, at: &At<'_>, call: &Call) {
         let used = file_use::of(call.nr);
         match used.names {
             NamesUse::Removes => {
@@ -264,7 +269,7 @@ impl Changes {
         let path = used.paths[0];
         if path.is_none() {
             let fd = FileUse::descriptor(call, used.fd);
-            named[0] = fd.and_then(|fd| self.path_of(at.thread, fd)).map(Cow::Owned);
+            named[0] = fd.and_then(|fd| self.path_of(at.note.thread, fd)).map(Cow::Owned);
         }
         let through = !path.is_some_and(|path| path.link.is_meant(&call.args));
         for path in self.kept(at, named).into_iter().flatten() {
@@ -283,10 +288,10 @@ impl Changes {
         }
         let path = &open.path[..];
         let flags = open.flags.unwrap_or(0);
-        let made = flags & O_CREAT != 0 && at.existed.is_none();
+        let made = flags & O_CREAT != 0 && at.note.existed.is_none();
         let changing = O_ACCMODE | O_CREAT | O_TRUNC;
         let writes = flags & changing != 0 && flags & O_PATH == 0;
-        if writes && self.touch(at.thread, path) {
+        if writes && self.touch(at.note.thread, path) {
             if flags & (O_NOFOLLOW | O_EXCL) == 0 {
                 self.paths.mark(path, mark::THROUGH);
             }
@@ -298,10 +303,10 @@ impl Changes {
         if made && flags & O_EXCL != 0 {
             self.known.remove(path);
         }
-        self.know(path, at.existed);
+        self.know(path, at.note.existed);
         let inode = self.known.get(path).copied();
         let Outcome::Returned { exit_tsc, .. } = call.outcome else { return };
-        self.openings.insert(open.id(), Opening { since: exit_tsc, inode, user: at.user });
+        self.openings.insert(open.id(), Opening { since: exit_tsc, inode, user: at.note.user });
     }
 
     /// Remembers which file a path leads to, if that is known.
@@ -323,23 +328,23 @@ impl Changes {
         let name = name.and_then(|name| name.split(|&byte| byte == 0).next()).unwrap_or_default();
         // A name that begins with NUL is abstract: it has no path.
         let is_relative = name.first().is_some_and(|&first| first != b'/');
-        if name.is_empty() || is_relative && self.world.cwd(at.thread).is_empty() {
+        if name.is_empty() || is_relative && self.world.cwd(at.note.thread).is_empty() {
             return;
         }
-        let path = self.world.locate(at.thread, name);
-        self.touch(at.thread, &path);
+        let path = self.world.locate(at.note.thread, name);
+        self.touch(at.note.thread, &path);
     }
 
     /// Passes on a call that may move data unseen.
     fn unseen(&mut self, at: &At<'_>, call: &Call) {
-        let process = self.world.thread(at.thread).map_or(0, |thread| thread.process);
+        let process = self.world.thread(at.note.thread).map_or(0, |thread| thread.process);
         let Some(ret) = call.success() else { return };
-        let operations = at.operations;
+        let operations = at.note.operations;
         let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
-        let (world, openings, thread) = (&self.world, &self.openings, at.thread);
+        let (world, openings, thread) = (&self.world, &self.openings, at.note.thread);
         self.unseen.call(&made, &mut Noted { world, openings, thread, call });
         for file in self.unseen.take_stored() {
-            if !self.world.is_elsewhere(at.thread) && realm::is_stored(&file) {
+            if !self.world.is_elsewhere(at.note.thread) && realm::is_stored(&file) {
                 self.paths.mapped(&file);
             }
         }
@@ -373,22 +378,22 @@ impl Changes {
             }
             _ => return,
         };
-        if self.world.is_elsewhere(at.thread) {
+        if self.world.is_elsewhere(at.note.thread) {
             return;
         }
         if let Some(source) = self.held(at, from as i32) {
             let target = self.held(at, to as i32);
-            self.copies.note(source, target, stretch, at.enter);
+            self.copies.note(source, target, stretch, at.note.enter);
         }
     }
 
     /// The file behind a descriptor, if changes of its path are kept.
     fn held(&self, at: &At<'_>, fd: i32) -> Option<Place> {
-        let open = self.open_file(at.thread, fd)?;
+        let open = self.open_file(at.note.thread, fd)?;
         let path = name_of(&open, &self.openings).filter(|path| realm::is_stored(path))?.into();
         let opening = self.openings.get(&open.id());
         let inode = opening.and_then(|opening| opening.inode);
-        Some(Place { path, inode, user: opening.map_or(at.user, |opening| opening.user) })
+        Some(Place { path, inode, user: opening.map_or(at.note.user, |opening| opening.user) })
     }
 
     fn open_file(&self, thread: u32, fd: i32) -> Option<Rc<Description>> {
@@ -420,9 +425,9 @@ impl Changes {
             let used = used?;
             match at.step.paths.iter().find(|(arg, _)| *arg == used.path) {
                 Some((_, path)) => Some(Cow::Borrowed(&path[..])),
-                None => {
-                    self.path_of(at.thread, FileUse::descriptor(call, used.dir)?).map(Cow::Owned)
-                }
+                None => self
+                    .path_of(at.note.thread, FileUse::descriptor(call, used.dir)?)
+                    .map(Cow::Owned),
             }
         })
     }
@@ -435,7 +440,7 @@ impl Changes {
     ) -> [Option<Cow<'p, [u8]>>; 2] {
         let stored = named.map(|path| path.filter(|path| realm::is_stored(path)));
         let is_too_long = stored.iter().flatten().any(|path| model::path::is_cut(path));
-        if is_too_long || self.world.is_elsewhere(at.thread) {
+        if is_too_long || self.world.is_elsewhere(at.note.thread) {
             self.paths.left_out += stored.iter().flatten().count() as u64;
             return [None, None];
         }
@@ -465,14 +470,9 @@ pub(crate) struct Outcomes {
     pub unseen: Unseen,
 }
 
-/// Who made a call, when, what was at its path, and what it is about to change.
+/// A call, and what it is about to change in the world.
 struct At<'a> {
-    user: u32,
-    thread: u32,
-    enter: u64,
-    existed: Option<Inode>,
-    /// Number of operations submitted by it that are events of their own.
-    operations: u64,
+    note: &'a Note,
     step: &'a Step,
 }
 

@@ -2,8 +2,7 @@
 
 use file_tree::Inode;
 use syscalls::record::part;
-use trace::event::{Call, Content, Data, Event, EventKind, Extras, Outcome};
-use trace::parts::{Part, PartValue, part_id};
+use trace::event::{Call, Content, Data, Event, EventKind, Outcome};
 
 /// A call, with what of its memory matters. Many are kept at a time, so it is small.
 pub(crate) struct Note {
@@ -58,12 +57,7 @@ impl Memory {
 impl Note {
     /// Makes an event of it, in place of another one.
     pub fn give(&self, event: &mut Event) {
-        (event.thread, event.tsc, event.extras) = (self.thread, self.enter, None);
-        if self.operations > 0 {
-            let value = PartValue::Number(self.operations);
-            let part = Part { id: part_id::OPERATIONS, value };
-            event.extras = Some(Box::new(Extras { parts: vec![part], ..Extras::default() }));
-        }
+        (event.thread, event.tsc) = (self.thread, self.enter);
         if !matches!(event.kind, EventKind::Call(_)) {
             event.kind = EventKind::Call(Call { nargs: 6, ..Call::default() });
         }
