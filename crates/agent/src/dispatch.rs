@@ -85,6 +85,7 @@ fn record(frame: &Frame, context: &Context) {
 #[inline(always)]
 fn finish(context: &Context) {
     context.slow.set(0);
+    rings::after_call(context);
     if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }

@@ -400,12 +400,10 @@ pub fn mapped(context: &Context, args: &[u64; 6], at: u64) {
     }
 }
 
-/// Waits for descriptors, among which rings may be: what was taken is told before, and what was
-/// completed is shown afterwards.
+/// Waits for descriptors, among which rings may be: the kernel is told before what was taken.
 pub fn wait(context: &Context, call: &Call) {
     before_wait(context);
     call::plain(context, call);
-    after_call(context);
 }
 
 /// Before a call that may wait for rings.
@@ -416,7 +414,8 @@ pub fn before_wait(context: &Context) {
     }
 }
 
-/// After a call that may tell that something was completed.
+/// After any call: shows what was completed meanwhile. The program may have been told of it, or look
+/// without a call.
 #[inline(always)]
 pub fn after_call(context: &Context) {
     if space().has_rings.get() {

@@ -245,7 +245,6 @@ pub fn wait(context: &Context, call: &Call, mask: u8, in_pair: bool) {
     if context.held_frame.get() == 0 {
         context.call_mask.set(None);
     }
-    rings::after_call(context);
 }
 
 /// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate

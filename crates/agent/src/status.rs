@@ -14,7 +14,7 @@ use crate::context::{Context, area, space};
 use crate::needs::Need;
 use crate::signal::{ALWAYS_OURS, signal_bit};
 use crate::status_lines::{BEGINNING, Correction, File, Line, Mask};
-use crate::{memory, rings, sys};
+use crate::{memory, sys};
 
 const PROC_MAGIC: i64 = 0x9fa0;
 /// Number of bytes processed at once.
@@ -38,10 +38,6 @@ pub fn read(context: &Context, call: &Call, offset: Option<u8>) {
         }
     }
     exit(context, call, ret);
-    // Perhaps of an eventfd.
-    if call.args[2] == 8 {
-        rings::after_call(context);
-    }
 }
 
 /// Reads into the buffers of a vector.

@@ -136,6 +136,10 @@ pub const ALL: &[Workload] = &[
     },
     Workload { name: "fio-randread", command: |_| fio("randread", 1), ..FIO },
     Workload { name: "fio-randwrite", command: |_| fio("randwrite", 1), ..FIO },
+    Workload { name: "fio-io_uring-randread", command: |_| deep("io_uring", "randread"), ..FIO },
+    Workload { name: "fio-io_uring-randwrite", command: |_| deep("io_uring", "randwrite"), ..FIO },
+    Workload { name: "fio-libaio-randread", command: |_| deep("libaio", "randread"), ..FIO },
+    Workload { name: "fio-libaio-randwrite", command: |_| deep("libaio", "randwrite"), ..FIO },
     Workload {
         name: "python",
         needs: &["python3"],
@@ -257,6 +261,16 @@ fn fio(pattern: &str, jobs: u32) -> Vec<String> {
         "--randrepeat=1",
         "--group_reporting",
     ])
+}
+
+/// Operations that are submitted, 32 at a time.
+fn deep(engine: &str, pattern: &str) -> Vec<String> {
+    let mut command = fio(pattern, 1);
+    let depth = ["--iodepth=32", "--iodepth_batch=8", "--iodepth_batch_complete_max=32"];
+    command.extend(words(&depth));
+    // The last of two options counts.
+    command.push(format!("--ioengine={engine}"));
+    command
 }
 
 fn words(list: &[&str]) -> Vec<String> {
