@@ -21,8 +21,9 @@ const URGENT_BYTES: u64 = 256 << 10;
 
 /// Size of the records of the shortest call.
 const CALL_BYTES_MIN: u64 = 48;
-/// How often slots are read in turn because completions in one wait for submissions in another.
-const PATIENCE_MAX: usize = 16;
+/// How often slots are read in turn, in a round, because completions in one wait for submissions in
+/// another.
+const PATIENCE_MAX: usize = 1024;
 /// Bytes read in the order of time before other work has its turn.
 const ORDERED_BYTES: u64 = 4 << 20;
 
@@ -191,7 +192,7 @@ impl Slots {
             bytes += self.read_patiently(index, out, news);
         }
         if self.wait(&in_use) {
-            bytes += self.read_what_waits(&in_use, out, news);
+            bytes += self.read_what_waits(out, news);
         }
         // Another thread may wait for chunks that reading one has freed.
         for &index in &in_use {
@@ -210,17 +211,20 @@ impl Slots {
 
     /// Reads on where slots wait for each other. What they wait for was published before they were
     /// read, unless there is none.
-    fn read_what_waits(&mut self, in_use: &[usize], out: &mut Output, news: &mut Vec<News>) -> u64 {
+    fn read_what_waits(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
         let mut bytes = 0;
         for _ in 0..PATIENCE_MAX {
+            // Threads may have begun since the round has.
+            let in_use = self.in_use();
             let more: u64 = in_use.iter().map(|&index| self.read_patiently(index, out, news)).sum();
             bytes += more;
-            if more == 0 || !self.wait(in_use) {
+            if !self.wait(&in_use) {
                 break;
             }
-        }
-        if self.wait(in_use) {
-            bytes += in_use.iter().map(|&index| self.read(index, out, news)).sum::<u64>();
+            if more == 0 {
+                bytes += in_use.iter().map(|&index| self.read(index, out, news)).sum::<u64>();
+                break;
+            }
         }
         bytes
     }
