@@ -6,6 +6,7 @@
 //! Memory holds an entry for each name and file in the recording, and ranges, never contents.
 
 mod assemble;
+mod at_end;
 mod attributes;
 mod built;
 mod changes;
@@ -17,7 +18,7 @@ mod error;
 mod failed;
 mod fold;
 mod left_out;
-mod links;
+
 mod merge;
 mod node_id;
 mod opens;
@@ -115,7 +116,7 @@ pub fn build(
         drop(fold);
         fold = pass(trace, root, places, space, &|_| {}, &Rc::new(no_links))?;
     }
-    fold.tree.learn_links(trace)?;
+    fold.tree.learn_from_end(trace)?;
     fold.tree.learn_texts()?;
     let unknown = unknown::find(&fold.tree);
     let untold = std::mem::take(&mut fold.untold).paths(&fold.tree);

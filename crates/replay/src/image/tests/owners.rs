@@ -68,3 +68,22 @@ fn where_several_write_all_may_and_take_away_what_they_took_away() {
     assert_eq!(about(&image, "w/shared").2, 0o1777);
     assert_eq!(about(&image, "w/emptied").2, 0o777);
 }
+
+#[test]
+fn what_nobody_told_or_changed_was_as_it_is_in_the_end() {
+    if !is_root() {
+        return;
+    }
+    let mut r = Recording::new("/home/me");
+    for (name, fd) in [("changed", 3), ("log", 4), ("told", 5)] {
+        r.open(name, O_RDWR, fd);
+        r.write(fd as u64, b"line");
+        r.ends_with_file(&format!("/home/me/{name}"), 0o640, (7, 8));
+    }
+    r.numbers("fchmod", &[3, 0o640], 0);
+    r.fstat(5, stat(1, 10, 0o100600));
+    let image = r.image();
+    assert_eq!(about(&image, "home/me/log"), (7, 8, 0o640));
+    assert_eq!(about(&image, "home/me/told").2, 0o600);
+    assert_ne!(about(&image, "home/me/changed").2, 0o640);
+}

@@ -77,7 +77,7 @@ pub struct Recording {
     events: Vec<Event>,
     thread: u32,
     tsc: u64,
-    links: Vec<manifest::Entry>,
+    at_end: Vec<manifest::Entry>,
     sources: Vec<(Vec<u8>, u64, Vec<u8>)>,
 }
 
@@ -144,7 +144,7 @@ impl Recording {
             events: Vec::new(),
             thread: 1,
             tsc: 100,
-            links: Vec::new(),
+            at_end: Vec::new(),
             sources: Vec::new(),
         };
         recording.started(1, 0);
@@ -382,7 +382,20 @@ impl Recording {
     pub fn ends_with_link(&mut self, path: &str, target: &str) {
         let (path, target) = (path.into(), target.into());
         let kind = manifest::FileKind::Link;
-        self.links.push(manifest::Entry { path, kind, target, ..manifest::Entry::default() });
+        self.at_end.push(manifest::Entry { path, kind, target, ..manifest::Entry::default() });
+    }
+
+    /// Adds a regular file to the final manifest.
+    pub fn ends_with_file(&mut self, path: &str, mode: u32, (uid, gid): (u32, u32)) {
+        let (path, kind) = (path.into(), manifest::FileKind::Regular);
+        self.at_end.push(manifest::Entry {
+            path,
+            kind,
+            mode,
+            uid,
+            gid,
+            ..manifest::Entry::default()
+        });
     }
 
     /// Adds content of a copy source, as read by the recorder after the recording.
@@ -419,7 +432,7 @@ impl Recording {
         }
         sources.close(&mut writer).expect("memory takes all");
         let mut manifest = manifest::ManifestWriter::default();
-        for link in &self.links {
+        for link in &self.at_end {
             manifest.add(&mut writer, &mut link.clone()).expect("memory takes all");
         }
         let ending = manifest::Ending { scope: manifest::Scope::Whole, left_out: 0 };

@@ -1,8 +1,9 @@
-//! Symbolic links that no call examined: an open by that name found or created a file at the link's
-//! target. The recording's final manifest shows that it is a link.
+//! What the recording's final manifest shows of files that were there before: owners and permissions
+//! that no call told or changed, and symbolic links that no call examined (an open by that name found
+//! or created a file at the link's target).
 
 use trace::Trace;
-use trace::manifest::FileKind;
+use trace::manifest::{Entry, FileKind};
 
 use super::tree::{Name, NodeId, NodeKind, TooMany, Tree};
 use super::walk::Walk;
@@ -21,12 +22,38 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds links that the manifest shows and that no call created.
-    pub fn learn_links(&mut self, trace: &Trace) -> Result<(), TooMany> {
+    /// Learns from the manifest.
+    pub fn learn_from_end(&mut self, trace: &Trace) -> Result<(), TooMany> {
         // Stop at an unreadable entry; the replay will report it.
         for entry in trace.manifest().map_while(Result::ok) {
-            if entry.kind == FileKind::Link && !entry.target.is_empty() {
-                self.was_a_link(&entry.path, entry.target)?;
+            match entry.kind {
+                FileKind::Link if !entry.target.is_empty() => {
+                    self.was_a_link(&entry.path, entry.target)?;
+                }
+                FileKind::Regular | FileKind::Directory => self.had_attributes(&entry)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What nobody has changed was so at first.
+    fn had_attributes(&mut self, entry: &Entry) -> Result<(), TooMany> {
+        let how = Walk { root: NodeId::ROOT, follow: false, is_there: false, canonical: false };
+        let spot = self.walk(NodeId::ROOT, &entry.path, how)?;
+        let Some(id) = spot.and_then(|spot| spot.node) else { return Ok(()) };
+        let kind = match entry.kind {
+            FileKind::Directory => NodeKind::Directory,
+            _ => NodeKind::File,
+        };
+        let node = self.node_mut(id);
+        if node.initial && node.kind == kind {
+            let (about, changed) = (&mut node.about, &node.changed);
+            if !changed.owner {
+                about.owner.get_or_insert((entry.uid, entry.gid));
+            }
+            if !changed.mode {
+                about.mode.get_or_insert(entry.mode & 0o7777);
             }
         }
         Ok(())
