@@ -18,7 +18,7 @@ use file_tree::Inode;
 use model::file_use::{self, FileUse, NamesUse};
 use model::unseen::{Look, Made, Opened, OpenedKind, Unseen, operations_of};
 use model::{
-    Contents, Description, InlineOnly, OpenTable, Origin, Step, World, realm, word_behind,
+    Contents, Description, InlineOnly, OpenTable, Origin, Step, World, mapped, realm, word_behind,
 };
 use syscalls::abi::errno;
 use syscalls::abi::files::{
@@ -186,7 +186,8 @@ impl Changes {
             EventKind::Call(call) => {
                 let thread = event.thread;
                 let operations = operations_of(event);
-                let at = At { user, thread, enter: event.tsc, existed, operations, step: &step };
+                let (enter, watched) = (event.tsc, mapped::watched(event));
+                let at = At { user, thread, enter, existed, operations, watched, step: &step };
                 self.follow_call(&at, call);
             }
             EventKind::Image { .. } => {
@@ -329,12 +330,19 @@ impl Changes {
         self.touch(at.thread, &path);
     }
 
+    /// Notes a file that was changed by stores of which not all are in the trace.
+    pub fn is_mapped(&mut self, file: &[u8]) {
+        if realm::is_stored(file) {
+            self.paths.mapped(file);
+        }
+    }
+
     /// Passes on a call that may move data unseen.
     fn unseen(&mut self, at: &At<'_>, call: &Call) {
         let process = self.world.thread(at.thread).map_or(0, |thread| thread.process);
         let Some(ret) = call.success() else { return };
-        let operations = at.operations;
-        let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
+        let (operations, watched) = (at.operations, at.watched);
+        let made = Made { nr: call.nr, args: &call.args, ret, process, operations, watched };
         let (world, openings, thread) = (&self.world, &self.openings, at.thread);
         self.unseen.call(&made, &mut Noted { world, openings, thread, call });
         for file in self.unseen.take_stored() {
@@ -472,6 +480,8 @@ struct At<'a> {
     existed: Option<Inode>,
     /// Number of operations submitted by it that are events of their own.
     operations: u64,
+    /// What is known of the stores to the file that it has mapped: a `syscalls::record::watched`.
+    watched: u8,
     step: &'a Step,
 }
 

@@ -3,7 +3,7 @@
 use file_tree::Inode;
 use syscalls::record::part;
 use trace::event::{Call, Content, Data, Event, EventKind, Extras, Outcome};
-use trace::parts::{Part, PartValue, part_id};
+use trace::parts::{Part, part_id};
 
 /// A call, with what of its memory matters. Many are kept at a time, so it is small.
 pub(crate) struct Note {
@@ -16,6 +16,8 @@ pub(crate) struct Note {
     pub outcome: Outcome,
     /// Number of operations submitted by it that are events of their own.
     pub operations: u64,
+    /// What is known of the stores to the file that it has mapped: a `syscalls::record::watched`.
+    pub watched: u8,
     pub memory: Memory,
     /// The file that was at the path before the call.
     pub existed: Option<Inode>,
@@ -59,10 +61,12 @@ impl Note {
     /// Makes an event of it, in place of another one.
     pub fn give(&self, event: &mut Event) {
         (event.thread, event.tsc, event.extras) = (self.thread, self.enter, None);
-        if self.operations > 0 {
-            let value = PartValue::Number(self.operations);
-            let part = Part { id: part_id::OPERATIONS, value };
-            event.extras = Some(Box::new(Extras { parts: vec![part], ..Extras::default() }));
+        let told =
+            [(part_id::OPERATIONS, self.operations), (part_id::WATCHED, self.watched.into())];
+        let parts = told.into_iter().filter(|(_, value)| *value != 0);
+        let parts: Vec<_> = parts.map(|(id, value)| Part::number(id, value)).collect();
+        if !parts.is_empty() {
+            event.extras = Some(Box::new(Extras { parts, ..Extras::default() }));
         }
         if !matches!(event.kind, EventKind::Call(_)) {
             event.kind = EventKind::Call(Call { nargs: 6, ..Call::default() });
