@@ -140,13 +140,16 @@ memory = os.memfd_create('x')
 os.ftruncate(memory, 4096)
 mmap.mmap(memory, 4096)
 ";
-    let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", script])?;
     let expected = [
         ("mapped-writes", "later"),
         ("mapped-writes", "stored"),
         ("mapped-reads", "later"),
         ("mapped-reads", "read"),
     ];
+    let recorded = Recorded::new(stage, &place, &[], &[PYTHON, "-S", "-c", script])?;
+    recorded.is_told(&[expected[0], expected[2], expected[3]])?;
+    let bare = ["--mmap", "none"];
+    let recorded = Recorded::new(stage, &place, &bare, &[PYTHON, "-S", "-c", script])?;
     recorded.is_told(&expected)?;
     ensure!(recorded.note("shared-memory") >= 2, "no shared memory: {}", recorded.json["notes"]);
     let stored = &recorded.json["blind"][1];

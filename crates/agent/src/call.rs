@@ -3,7 +3,7 @@
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use syscalls::capture::{self, Row};
-use syscalls::record::{Header, RecordKind, enter_flag};
+use syscalls::record::{Header, RecordKind, enter_flag, watched};
 
 use crate::arch::entry;
 use crate::arch::processor::time_stamp;
@@ -101,28 +101,34 @@ fn enter_at(context: &Context, call: &Call, flags: u8, now: impl FnOnce(&Context
 /// Counts the call and records its result with the output memory.
 #[inline(always)]
 pub fn exit(context: &Context, call: &Call, ret: i64) {
+    exit_saying(context, call, ret, watched::UNASKED);
+}
+
+/// The same with one of [`watched`].
+#[inline(always)]
+pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     if context.silent.get() | context.clockless.get() {
         if !context.silent.get() {
-            exit_without_counter(context, call, ret);
+            exit_without_counter(context, call, ret, word);
         }
         context.phase.set(context.running.get());
         return;
     }
-    exit_at(context, call, ret, time_stamp());
+    exit_at(context, call, ret, word, time_stamp());
 }
 
 #[cold]
 #[inline(never)]
-fn exit_without_counter(context: &Context, call: &Call, ret: i64) {
+fn exit_without_counter(context: &Context, call: &Call, ret: i64, word: u8) {
     let now = clock::without_counter(context);
-    exit_at(context, call, ret, now);
+    exit_at(context, call, ret, word, now);
 }
 
 #[inline(always)]
-fn exit_at(context: &Context, call: &Call, ret: i64, tsc: u64) {
-    record_exit(context, call, ret, tsc);
+fn exit_at(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
+    record_exit(context, call, ret, word, tsc);
     context.phase.set(context.running.get());
 }
 
@@ -131,7 +137,7 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     if !context.silent.get() {
-        record_exit(context, call, ret, clock::now(context));
+        record_exit(context, call, ret, watched::UNASKED, clock::now(context));
     }
     more();
     compiler_fence(Ordering::SeqCst);
@@ -139,11 +145,11 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
 }
 
 #[inline(always)]
-fn record_exit(context: &Context, call: &Call, ret: i64, tsc: u64) {
+fn record_exit(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
-    let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
+    let head = Header::new(RecordKind::Exit, word, 0, 0).to_word();
     Stream::short_record(context, head, tsc, ret as u64);
     count(context);
     Stream::publish(context);

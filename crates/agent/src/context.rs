@@ -27,6 +27,7 @@ use crate::site_table::Sites;
 use crate::status_lines;
 use crate::sys::Denied;
 use crate::text_map::Maps;
+use crate::watch::Watch;
 
 /// Value of `Context::call_start` between calls.
 pub const NO_CALL: u64 = u64::MAX;
@@ -206,6 +207,7 @@ pub struct Space {
     /// Size of an arena, the same for all.
     pub arena_bytes: AtomicU64,
     pub sites: Sites,
+    pub watch: Watch,
     /// Addresses of all other areas.
     pub areas: [AtomicU64; AREAS],
     /// Number of entries of `areas` ever used.

@@ -12,8 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, exec, guards, locking, maps, opening, rings, sigcalls, signals, status, tasks, tracing,
-    users,
+    aio, exec, guards, locking, mapped, maps, opening, rings, sigcalls, signals, status, tasks,
+    tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -46,7 +46,19 @@ fn record(frame: &Frame, context: &Context) {
     let call = &Call::new(frame.number(), &args);
     match call.row.handler {
         Handler::Plain => call::plain(context, call),
-        Handler::ChangeFiles | Handler::Truncate => opening::change_files(context, call),
+        Handler::Settle => {
+            mapped::settle(context);
+            call::plain(context, call);
+        }
+        Handler::WatchMemory => {
+            mapped::leave(context);
+            call::plain(context, call);
+        }
+        Handler::ChangeFiles => opening::change_files(context, call),
+        Handler::Truncate => {
+            mapped::settle(context);
+            opening::change_files(context, call);
+        }
         Handler::Open => opening::open(context, call),
         Handler::Read { offset } => status::read(context, call, offset),
         Handler::ReadVector { offset } => status::read_vector(context, call, offset),

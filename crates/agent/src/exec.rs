@@ -13,10 +13,11 @@ use crate::context::Context;
 use crate::needs::Need;
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
-use crate::{actions, clock, requests, rights, sys};
+use crate::{actions, clock, mapped, requests, rights, sys};
 
 /// Handles execve and execveat.
 pub fn exec(context: &Context, call: &Call) {
+    mapped::settle_last(context);
     enter(context, call, enter_flag::NO_RETURN);
     if !context.silent.get() {
         let mut gap = if sys::is_quiet() {

@@ -45,6 +45,7 @@ mod signal_queue;
 mod site_table;
 mod status_lines;
 mod text_map;
+mod watch;
 
 mod context;
 
@@ -68,6 +69,7 @@ mod helper;
 mod identity;
 mod interrupted;
 mod locking;
+mod mapped;
 mod maps;
 mod masked;
 mod native;

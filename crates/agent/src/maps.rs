@@ -3,11 +3,13 @@
 use linux_raw_sys::general as raw;
 use syscalls::Handler;
 use syscalls::abi::errno::is_error;
+use syscalls::record::unwatched;
 
 use crate::arch::head::phase;
 use crate::arch::own_gs;
-use crate::call::{Call, enter, exit};
+use crate::call::{Call, enter, exit, exit_saying};
 use crate::context::{Context, mask_all, space};
+use crate::mapped::{self, After};
 use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
@@ -16,6 +18,7 @@ use crate::{profile, rings, sys};
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &Context, call: &Call) {
     let args = call.args;
+    let watched = mapped::before(context, call);
     enter(context, call, 0);
     if call.row.handler == Handler::Map
         && let Some((text, stat)) = text_of(context, args)
@@ -26,7 +29,7 @@ pub fn call(context: &Context, call: &Call) {
     if !is_error(ret) {
         match call.row.handler {
             Handler::Map => {
-                mapped(args, ret as u64);
+                covered(args, ret as u64);
                 rings::mapped(context, args, ret as u64);
             }
             Handler::Protect => protected(args),
@@ -34,7 +37,11 @@ pub fn call(context: &Context, call: &Call) {
             _ => unmapped(args[0], args[1]),
         }
     }
-    exit(context, call, ret);
+    let watch = mapped::after(context, call, ret, watched);
+    exit_saying(context, call, ret, watch.word());
+    if watch == After::Lost {
+        mapped::tell(context, unwatched::MOVED);
+    }
 }
 
 fn unmapped(from: u64, len: u64) {
@@ -58,7 +65,7 @@ fn protected(args: &[u64; 6]) {
 }
 
 /// Drops mappings that a fixed mapping has replaced.
-fn mapped(args: &[u64; 6], at: u64) {
+fn covered(args: &[u64; 6], at: u64) {
     if args[3] & u64::from(raw::MAP_FIXED) != 0 {
         unmapped(at, args[1]);
     }
@@ -101,7 +108,7 @@ fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat) {
     let ret = call.make();
     let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(text.end), ..text };
     if !is_error(ret) {
-        mapped(args, map.start);
+        covered(args, map.start);
         let space = space();
         space.lock.with(|shared| shared.maps.add(map));
         profile::patch(&map);

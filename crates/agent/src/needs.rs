@@ -5,6 +5,7 @@
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 use syscalls::abi::files::CLOSE_RANGE_UNSHARE;
+use syscalls::abi::memory::USERFAULTFD_FLAGS;
 use syscalls::abi::tasks::ARCH_SET_GS;
 
 /// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
@@ -87,6 +88,7 @@ pub enum Need {
     ExitHelper,
     // Made where no filter can object.
     Sleep,
+    NoticeStores,
     ProtectAsBefore,
     MapRing,
     MapShared,
@@ -280,6 +282,9 @@ pub const ALL: [Row; Need::SameFile as usize + 1] = [
     helped(Need::UnlockAll, raw::__NR_munlockall),
     any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
     any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
+    any(Need::NoticeStores, raw::__NR_userfaultfd)
+        .with([Some(USERFAULTFD_FLAGS), None, None, None, None, None])
+        .made(When::Unfiltered),
     any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
     any(Need::MapRing, raw::__NR_mmap).made(When::Unfiltered),
     any(Need::MapShared, raw::__NR_mmap).made(When::Unfiltered),

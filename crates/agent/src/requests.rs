@@ -19,21 +19,27 @@ pub fn cancel_exec(context: &Context) {
 
 /// Sends a request to the supervisor and waits for its answer: an [`answer`].
 pub fn ask(context: &Context, what: u32, args: [u64; 6]) -> u32 {
+    ask_patiently(context, what, args, u32::MAX).unwrap_or(answer::REFUSED)
+}
+
+/// The same with a limit for the number of waits. `None`: not answered until then.
+pub fn ask_patiently(context: &Context, what: u32, args: [u64; 6], waits: u32) -> Option<u32> {
     let (Some(arena), Some(slot)) = (context.arena.get(), context.slot.get()) else {
-        return answer::REFUSED;
+        return Some(answer::REFUSED);
     };
-    let Some(number) = send(context, what, args) else { return answer::REFUSED };
-    loop {
+    let Some(number) = send(context, what, args) else { return Some(answer::REFUSED) };
+    for _ in 0..waits {
         let now = slot.answer.load(Ordering::Acquire);
         let (of, reply) = ring::number_and_word(now);
         if of == number && reply != answer::PENDING {
-            return reply;
+            return Some(reply);
         }
         if arena.recorder_lost() || stream::is_disowned(context) {
-            return answer::REFUSED;
+            return Some(answer::REFUSED);
         }
         sys::futex_wait(&slot.answer, now, ANSWER_WAIT_NS);
     }
+    None
 }
 
 /// Sends a request to the supervisor. Returns its number; `None` if the supervisor is gone.

@@ -14,7 +14,7 @@ use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all
 use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
-use crate::{actions, aio, clock, memory, native, rings, sys, threads, users};
+use crate::{actions, aio, clock, mapped, memory, native, rings, sys, threads, users};
 
 const ESRCH: i64 = -3;
 
@@ -136,6 +136,8 @@ fn settle(
 
 /// Creates a child with its own memory.
 fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
+    mapped::settle(context);
+    let parent = context.process().number.get();
     let reserved = reserve(context, StartHow::Fork, true);
     enter(context, call, 0);
     context.phase.set(phase::IN_CALL);
@@ -149,6 +151,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
             actions::clear_handlers(context);
         }
         begin(context, reserved.ok().map(|slot| slot.index), true);
+        mapped::inherit(context, parent);
         frame.set_result(0);
         if wish.stack != 0 {
             frame.set_stack(wish.stack);
@@ -425,6 +428,10 @@ fn claim(context: &Context) {
 
 /// exit and exit_group: everything is recorded before the call is made.
 pub fn exit(context: &Context, call: &Call) {
+    let is_alone = context.process().users.load(Ordering::Relaxed) <= 1;
+    if is_alone || call.row.handler == Handler::ExitProcess {
+        mapped::settle_last(context);
+    }
     if call.row.handler == Handler::ExitProcess {
         aio::end(context);
         rings::end(context);

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use recorder::start_thread;
-use recorder::{Ahead, DataRule, DataRules, Handle, Options, Recorder, Sink, host, state};
+use recorder::{Ahead, DataRule, DataRules, Every, Handle, Options, Recorder, Sink, host, state};
 use ring::{DataMode, Rings, Settings};
-use supervisor::{ExecStop, LaunchError, Observer, Outcome, Program, Supervisor};
+use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
@@ -67,6 +67,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
+        watches_mappings: args.mmap == args::MmapMode::Writes,
         tsc_hz: preamble.tsc_hz,
     });
     let output = create(&args, program)?;
@@ -79,6 +80,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data,
         manifest: !args.no_manifest,
         data_max: args.max_data,
+        watches_mappings: args.mmap == args::MmapMode::Writes,
+        mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
@@ -316,6 +319,21 @@ impl Observer for Glue {
             self.arenas.push(arena);
         }
         self.handle.moved(from, to, arena, user)
+    }
+
+    fn mapped(&mut self, asked: Mapped) {
+        let Mapped { pid, tid, process, thread, wish, answer } = asked;
+        let wish = match wish {
+            Wish::Watch { by, what, start, length } => {
+                recorder::Wish::Watch { by, what, start, length }
+            }
+            Wish::Collect { start, length, next } => {
+                recorder::Wish::Collect { start, length, next }
+            }
+        };
+        let who = recorder::Who { pid, tid, process, thread };
+        let answer = Box::new(|reply| answer.give(reply));
+        self.handle.mapped(recorder::Asked { who, wish, answer });
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use trace::event::{Event, EventKind, Outcome, RECORDER};
+use trace::parts::{PartValue, part_id};
 
 use crate::namespace::Namespace;
 use crate::step::Step;
@@ -36,6 +37,15 @@ pub struct Moment<'a> {
     pub files: &'a Namespace,
 }
 
+/// The number in a part of an event.
+fn named(event: &Event, id: u64) -> Option<u32> {
+    let part = event.parts().iter().find(|part| part.id == id)?;
+    match part.value {
+        PartValue::Number(number) => u32::try_from(number).ok(),
+        PartValue::Bytes(_) => None,
+    }
+}
+
 impl<'a> Moment<'a> {
     /// Combines an event with its ids and times. Must be called before `World::finish(step)`.
     pub fn new(
@@ -56,10 +66,14 @@ impl<'a> Moment<'a> {
         let process = match &event.kind {
             EventKind::Exit { process, .. } => Some(*process),
             EventKind::State(state) => Some(state.process),
+            EventKind::Other(_) => named(event, part_id::PROCESS),
             _ => None,
         };
         let (pid, tid) = match process.and_then(|number| world.process(number)) {
-            Some(process) => (Some(process.pid), Some(process.pid)),
+            Some(process) => {
+                let thread = named(event, part_id::THREAD).and_then(|thread| world.ids(thread));
+                (Some(process.pid), Some(thread.map_or(process.pid, |(_, tid)| tid)))
+            }
             None if let EventKind::State(state) = &event.kind => (Some(state.pid), Some(state.pid)),
             None if event.thread == RECORDER => (None, None),
             None => match world.ids(event.thread) {
@@ -76,6 +90,9 @@ impl<'a> Moment<'a> {
         match &self.event.kind {
             EventKind::Exit { process, .. } => Some(*process),
             EventKind::State(state) => Some(state.process),
+            EventKind::Other(_) if self.event.thread == RECORDER => {
+                named(self.event, part_id::PROCESS)
+            }
             _ => self.world.thread(self.event.thread).map(|thread| thread.process),
         }
     }

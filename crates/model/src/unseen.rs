@@ -14,7 +14,7 @@ use syscalls::abi::errno;
 use syscalls::abi::files::{S_IFIFO, S_IFMT, S_IFREG};
 use syscalls::layout::IO_EVENT;
 use syscalls::mapping::Mapping;
-use syscalls::record::{OLD_NUMBERS, part};
+use syscalls::record::{OLD_NUMBERS, part, watched};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
 use trace::parts::{PartValue, part_id};
@@ -22,11 +22,13 @@ use trace::sources::Fate;
 use trace::{ReadError, Trace};
 
 use crate::contents::{Contents, Stored, latest};
+use crate::mapped;
 use crate::mappings::ReadOnly;
 use crate::open_files::{Description, Origin};
 use crate::path;
 use crate::realm;
 use crate::world::World;
+use words::why_not;
 pub use words::{Note, Way};
 
 /// Limit for the files and descriptors counted separately; the rest is counted together.
@@ -90,6 +92,8 @@ pub struct Made<'a> {
     pub process: u32,
     /// Number of operations submitted by it that are events of their own.
     pub operations: u64,
+    /// What is known of the stores to the file that it has mapped: a `syscalls::record::watched`.
+    pub watched: u8,
 }
 
 /// Access to the calling process's descriptors and memory.
@@ -248,6 +252,8 @@ pub struct Unseen {
     read_only: ReadOnly<Opened>,
     /// Files that are mapped as code, or by libraries for their own use.
     executed: HashSet<Vec<u8>>,
+    /// Why stores to mapped files could not be recorded, where it is known.
+    why_not: BTreeMap<Vec<u8>, &'static str>,
     /// Files mapped for stores since the last [`Unseen::take_stored`].
     stored: Vec<Vec<u8>>,
     /// Processes that submitted requests since the last [`Unseen::take_askers`].
@@ -289,8 +295,9 @@ impl Unseen {
                     return;
                 }
                 let process = thread.map_or(0, |thread| thread.process);
-                let operations = operations_of(event);
-                let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
+                let (operations, watched) = (operations_of(event), mapped::watched(event));
+                let Call { nr, ref args, .. } = *call;
+                let made = Made { nr, args, ret, process, operations, watched };
                 let thread = event.thread;
                 self.call(&made, &mut InWorld { world, thread, process, call, contents });
             }
@@ -426,7 +433,14 @@ impl Unseen {
         match opened.kind {
             OpenedKind::Pipe | OpenedKind::Other => self.note(Note::DeviceMemory),
             OpenedKind::Memory if !mapping.changes_file() => self.note(Note::SharedMemory),
+            OpenedKind::File | OpenedKind::Memory
+                if mapping.changes_file() && made.watched == watched::YES => {}
             OpenedKind::File | OpenedKind::Memory if mapping.changes_file() => {
+                if let Some(why) = why_not(made.watched)
+                    && self.why_not.len() < NAMES_MAX
+                {
+                    self.why_not.insert(opened.name.clone(), why);
+                }
                 self.stores_to(opened, mapping.length);
             }
             OpenedKind::File | OpenedKind::Memory => {
@@ -528,6 +542,10 @@ impl Unseen {
                     *self.notes.entry(Note::ProgramFiles).or_default() += 1;
                 }
                 Way::OldCalls => push(way, of_program("int 0x80", &name), false, amount, way.why()),
+                Way::Stores => {
+                    let why = self.why_not.get(&name).copied().unwrap_or(way.why());
+                    push(way, name, true, amount, why);
+                }
                 _ => push(way, name, true, amount, way.why()),
             }
         }

@@ -335,12 +335,19 @@ impl Changes {
         self.touch(at.note.thread, &path);
     }
 
+    /// Notes a file that was changed by stores of which not all are in the trace.
+    pub fn is_mapped(&mut self, file: &[u8]) {
+        if realm::is_stored(file) {
+            self.paths.mapped(file);
+        }
+    }
+
     /// Passes on a call that may move data unseen.
     fn unseen(&mut self, at: &At<'_>, call: &Call) {
         let process = self.world.thread(at.note.thread).map_or(0, |thread| thread.process);
         let Some(ret) = call.success() else { return };
-        let operations = at.note.operations;
-        let made = Made { nr: call.nr, args: &call.args, ret, process, operations };
+        let Note { operations, watched, .. } = *at.note;
+        let made = Made { nr: call.nr, args: &call.args, ret, process, operations, watched };
         let (world, openings, thread) = (&self.world, &self.openings, at.note.thread);
         self.unseen.call(&made, &mut Noted { world, openings, thread, call });
         for file in self.unseen.take_stored() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use file_tree::Inode;
 use model::unseen::{Fates, NotSeen};
 use ring::{Arena, Line, SLOTS};
-use syscalls::record::GapWhy;
+use syscalls::record::{GapWhy, unwatched};
 use trace::event::{EventKind, RECORDER, Totals};
 
 use crate::changes::Outcomes;
@@ -167,6 +167,10 @@ impl Drain {
                 Message::IsRecorded { pid, is_gone, answer } => {
                     self.asked.push((pid, is_gone, answer));
                 }
+                Message::Stored(stored, tsc) => {
+                    self.out.stored(&stored, tsc);
+                    self.mailbox.stored(stored.bytes.len());
+                }
                 Message::Stop(why, text) => self.stop(why, text),
             }
         }
@@ -259,10 +263,27 @@ impl Drain {
                     let (why, detail) = (GapWhy::NotFollowed, pid.into());
                     self.out.event(RECORDER, tsc, EventKind::Gap { why, detail, text });
                 }
+                self.note_uncollected(process, tsc);
                 // The END events of its threads have the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
             }
         }
+    }
+
+    /// Says what a process that is gone may have stored to mapped files after the last collection.
+    fn note_uncollected(&mut self, process: u32, tsc: u64) {
+        let files = self.mailbox.left(process);
+        let Some(first) = files.first().filter(|_| self.stopped.is_none()) else { return };
+        let text = format!(
+            "process {process} was killed: what it had stored to {}{} since the last look is missing",
+            String::from_utf8_lossy(first),
+            if files.len() > 1 { " and other mapped files" } else { "" }
+        );
+        if let Some(changes) = &mut self.out.changes {
+            files.iter().for_each(|file| changes.is_mapped(file));
+        }
+        let kind = EventKind::Gap { why: GapWhy::Unwatched, detail: unwatched::KILLED, text };
+        self.out.event(RECORDER, tsc, kind);
     }
 
     /// Notices that a program has set the flags that stop agents, which only the recorder may set,

@@ -12,9 +12,10 @@ mod withhold;
 
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part,
+    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, watched,
 };
 use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
+use trace::parts::{Part, PartValue, part_id};
 use trace::{CallRef, ContentRef, DataRef};
 
 use self::note::is_wanted;
@@ -33,6 +34,23 @@ const IDS_MAX: usize = 96 << 10;
 const IDENTITIES_MAX: usize = 64;
 /// Number of items up to which their borrowed form is built on the stack.
 const FEW: usize = 8;
+
+/// The part of a call that says whether the stores to the file that it has mapped are collected.
+static WATCHED: [Part; 4] = [
+    watched_as(watched::YES),
+    watched_as(watched::REFUSED),
+    watched_as(watched::FILTERED),
+    watched_as(watched::NOT_THIS),
+];
+
+const fn watched_as(word: u8) -> Part {
+    Part { id: part_id::WATCHED, value: PartValue::Number(word as u64) }
+}
+
+fn watched_part(word: u8) -> &'static [Part] {
+    let at = usize::from(word.wrapping_sub(watched::YES));
+    WATCHED.get(at..=at).unwrap_or_default()
+}
 
 /// Why a ring cannot be read any further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -282,7 +300,10 @@ impl Stream {
                 self.unfollowed = None;
                 let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
                 self.settle_submissions(ret, out);
+                self.watched = header.a;
+                self.parts.extend_from_slice(watched_part(self.watched));
                 self.emit_call(me.thread, &call, Outcome::Returned { exit_tsc, ret }, out);
+                self.watched = watched::UNASKED;
             }
             RecordKind::Data => {
                 let of_image = header.a == IMAGE_ARG;

@@ -19,6 +19,7 @@ pub mod host;
 mod ingest;
 mod mailbox;
 mod manifest;
+mod mapped;
 mod numbers;
 mod options;
 mod output;
@@ -29,13 +30,14 @@ mod rights;
 mod sink;
 mod slots;
 pub mod state;
+mod stored;
 mod summary;
 mod watch;
 mod watched;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -50,6 +52,8 @@ use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
 use crate::mailbox::{Mailbox, Message};
+use crate::mapped::Terms;
+pub use crate::mapped::{Asked, Every, Who, Wish};
 pub use crate::options::Options;
 use crate::output::Output;
 use crate::policy::Policy;
@@ -97,7 +101,15 @@ impl Recorder {
         options: Options,
     ) -> Result<Recorder, RecordError> {
         let mailbox = Arc::new(Mailbox::new(arena));
-        let handle = Handle { mailbox: Arc::clone(&mailbox) };
+        let mapped = match options.watches_mappings {
+            true => {
+                let (rules, every) = (options.data.clone(), options.mappings_every);
+                let terms = Terms { rules, data_max: options.data_max.unwrap_or(u64::MAX), every };
+                Some(mapped::start(Arc::clone(&mailbox), terms)?)
+            }
+            false => None,
+        };
+        let handle = Handle { mailbox: Arc::clone(&mailbox), mapped };
         let own = sink.inode();
         let (sink, space) = sink.open()?;
         let clock = TscClock::start(preamble.tsc_hz);
@@ -138,6 +150,8 @@ impl Recorder {
 #[derive(Clone)]
 pub struct Handle {
     mailbox: Arc<Mailbox>,
+    /// Asks the thread that watches mapped files.
+    mapped: Option<Sender<Asked>>,
 }
 
 impl Handle {
@@ -187,6 +201,17 @@ impl Handle {
         self.mailbox.send(Message::IsRecorded { pid, is_gone, answer });
         let wait = if is_gone { ANSWER_WAIT_FOR_GONE } else { ANSWER_WAIT };
         answered.recv_timeout(wait).unwrap_or(false)
+    }
+
+    /// Passes on what a thread asks about memory in which files are mapped.
+    pub fn mapped(&self, asked: Asked) {
+        match &self.mapped {
+            Some(mapped) => {
+                // If the thread is gone, the request is dropped, and so refused.
+                let _ = mapped.send(asked);
+            }
+            None => (asked.answer)(ring::answer::REFUSED),
+        }
     }
 
     /// Stops recording; the program continues.

@@ -1,9 +1,10 @@
 //! Messages from other threads to the drain thread, and waking it.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use ring::Arena;
 use rustix::thread::futex;
@@ -11,7 +12,12 @@ use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
+use crate::stored::Stored;
 use crate::watched::Watched;
+
+/// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
+const STORED_BYTES_MAX: usize = 32 << 20;
+const STORED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to the drain thread.
 pub(crate) enum Message {
@@ -59,6 +65,8 @@ pub(crate) enum Message {
     },
     /// A process runs a program unrecorded; a gap says so.
     Unrecorded(u32),
+    /// A process has stored to a mapped file, as was found at this time.
+    Stored(Box<Stored>, u64),
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -76,6 +84,10 @@ pub(crate) enum Message {
 pub(crate) struct Mailbox {
     arena: Arena,
     queue: Mutex<VecDeque<Message>>,
+    /// Bytes stored to mapped files that are in the queue.
+    stored_bytes: AtomicUsize,
+    /// Files to which processes may have stored what was not collected.
+    uncollected: Mutex<HashMap<u32, Vec<Vec<u8>>>>,
     filled: AtomicBool,
     /// Set when messages are no longer read.
     closed: AtomicBool,
@@ -86,7 +98,9 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Mailbox { arena, queue: Mutex::default(), filled, closed, known: Mutex::default() }
+        let stored_bytes = AtomicUsize::new(0);
+        let (queue, known, uncollected) = <_>::default();
+        Mailbox { arena, queue, stored_bytes, uncollected, filled, closed, known }
     }
 
     /// Discards all present and future messages.
@@ -116,9 +130,55 @@ impl Mailbox {
         self.filled.store(true, Ordering::SeqCst);
     }
 
+    /// Queues what was stored to a mapped file, with the current time, as [`Mailbox::tell`] does.
+    /// Waits while there is too much.
+    pub fn store(&self, stored: Stored) {
+        let mut hurried = false;
+        while self.stored_bytes.load(Ordering::Relaxed) > STORED_BYTES_MAX
+            && !self.closed.load(Ordering::SeqCst)
+        {
+            if !std::mem::replace(&mut hurried, true) {
+                self.wake();
+            }
+            std::thread::sleep(STORED_PAUSE);
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
+        queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
+        self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes the files to which a process may store from now on.
+    pub fn leaves(&self, process: u32, files: Vec<Vec<u8>>) {
+        let mut all = self.uncollected.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.is_empty() {
+            all.remove(&process);
+        } else {
+            all.insert(process, files);
+        }
+    }
+
+    /// The files to which a process that is gone may have stored what was not collected.
+    pub fn left(&self, process: u32) -> Vec<Vec<u8>> {
+        let mut all = self.uncollected.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&process).unwrap_or_default()
+    }
+
+    /// Notes that this was taken from the queue, and is not in memory any more.
+    pub fn stored(&self, bytes: usize) {
+        self.stored_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Queues a message and wakes the drain thread.
     pub fn send(&self, message: Message) {
         self.leave(message);
+        self.wake();
+    }
+
+    fn wake(&self) {
         let bell = &self.arena.control().doorbell;
         if bell.ring() {
             wake(&bell.word);

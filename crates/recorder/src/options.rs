@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trace::WriterOptions;
 
+use crate::mapped::Every;
 use crate::policy::DataRules;
 
 /// Options of a recording.
@@ -21,6 +22,10 @@ pub struct Options {
     pub data: DataRules,
     /// Write a manifest of the paths that the program changed at the end of the trace.
     pub manifest: bool,
+    /// Watch shared mappings of files, and record what is stored there.
+    pub watches_mappings: bool,
+    /// How often to look at them unasked.
+    pub mappings_every: Every,
     /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
 }

@@ -13,6 +13,7 @@ use crate::changes::Changes;
 use crate::ingest::in_flight::InFlight;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
+use crate::stored::Stored;
 
 /// Bytes handed to the writer between two checks of the remaining room.
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
@@ -26,6 +27,8 @@ const MANIFEST_ROOM_BYTES: u64 = 2 << 20;
 const HASTE_BYTES: u64 = 2 << 20;
 /// How long the writer may take to catch up when the trace is close to its size limit.
 const CATCH_UP: Duration = Duration::from_secs(1);
+/// Length of the buffers of what was stored to mapped files.
+const PAGE_BYTES: usize = 4096;
 /// Number of spare buffers kept for data that arrives in pieces.
 const SPARE_BUFFERS: usize = 16;
 
@@ -192,14 +195,31 @@ impl Output {
         if let EventKind::Gap { why, text, .. } = &kind {
             self.count_gap(*why, text);
         }
+        self.write(Event::new(thread, tsc, kind));
+    }
+
+    fn write(&mut self, mut event: Event) {
         // The recorder's own events come from several threads; their order of arrival counts.
-        let tsc = if thread == RECORDER { self.last_tsc.max(tsc) } else { tsc };
-        if thread == RECORDER {
-            self.last_tsc = tsc;
+        if event.thread == RECORDER {
+            event.tsc = self.last_tsc.max(event.tsc);
+            self.last_tsc = event.tsc;
         }
-        if let Err(error) = self.writer.event(&Event::new(thread, tsc, kind)) {
+        if let Err(error) = self.writer.event(&event) {
             self.fail(&error);
         }
+    }
+
+    /// Hands over what a process has stored to a mapped file.
+    pub fn stored(&mut self, stored: &Stored, tsc: u64) {
+        let kept = &stored.bytes[..stored.kept.min(stored.bytes.len())];
+        // Pages: other stores may change some of them and leave the rest.
+        let ids: Vec<_> = kept.chunks(PAGE_BYTES).map(|page| Some(self.blob(page))).collect();
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        self.data_bytes += stored.bytes.len() as u64;
+        self.write(stored.event(ids, tsc));
     }
 
     /// Stores at most `BLOB_BYTES_MAX` bytes.

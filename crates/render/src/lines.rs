@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use model::decode::{self, Decoded, Limits, Returned, buffers, siginfo};
+use model::mapped::Store;
 use model::{Contents, Moment, names};
 use syscalls::abi::signals;
 use syscalls::record::part;
@@ -86,11 +87,33 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             line.push_str(" !!!");
             (ALARM, line)
         }
-        EventKind::Other(other) => (YELLOW, fields(other)),
+        EventKind::Other(other) => match Store::of(moment.event) {
+            Some(store) => (YELLOW, stored(&store, contents, look.style)),
+            None => (YELLOW, fields(other)),
+        },
     };
     prefix(out, moment, look.seq);
     paint(out, look, text.0, &text.1);
     out.push('\n');
+}
+
+/// Formats what was stored to a mapped file.
+fn stored(store: &Store<'_>, contents: &mut dyn Contents, style: Style) -> String {
+    let Store { address, offset, length, stored, .. } = *store;
+    let mut line = format!("--- mmap_write {address:#x}, {length} bytes at {offset} of ");
+    quote(&mut line, store.file);
+    if style.data && stored != 0 {
+        line.push_str(": ");
+        match contents.read(&store.content(), style.string_limit) {
+            Ok(bytes) => quote(&mut line, &bytes),
+            Err(_) => line.push_str("/* damaged */"),
+        }
+        if length > style.string_limit as u64 {
+            line.push_str("...");
+        }
+    }
+    line.push_str(" ---");
+    line
 }
 
 /// Formats an event that has nothing but its row.

@@ -1,6 +1,7 @@
 //! Events as JSON objects.
 
 use model::decode::{self, Buffer, Limits, Returned, buffers, image, siginfo};
+use model::mapped::Store;
 use model::{Contents, Moment, Value, names};
 use syscalls::abi::signals;
 use syscalls::record::RESULT;
@@ -117,6 +118,9 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
                     FieldValue::Bytes(bytes) => json.bytes(bytes),
                     FieldValue::Text(text) => json.str(text),
                 }
+            }
+            if let Some(store) = Store::of(moment.event) {
+                json.key("data").object(|json| stored(json, &store, contents, detail.data));
             }
         }
         EventKind::Unknown(unknown) => {
@@ -252,6 +256,29 @@ fn buffer(json: &mut Json<'_>, buffer: &Buffer<'_>, contents: &mut dyn Contents,
     if buffer.pieces.iter().any(|piece| model::contents::is_fault(piece)) {
         json.key("fault").bool(true);
     }
+    if let Err(why) = result {
+        json.key("damaged").str(&why);
+    }
+}
+
+/// Writes what was stored to a mapped file, like a buffer.
+fn stored(json: &mut Json<'_>, store: &Store<'_>, contents: &mut dyn Contents, data: bool) {
+    let (cut, content) = (store.stored < store.length, store.content());
+    json.key("len").uint(store.length);
+    json.key("cut").bool(cut);
+    let mut hasher = Xxh3::new();
+    let stored = || std::iter::once(&content);
+    let result = if data {
+        json.key("base64");
+        stored_base64(json, stored(), contents, &mut |bytes| hasher.update(bytes))
+    } else if store.hash.is_none() && !cut {
+        hash(stored(), contents, &mut hasher)
+    } else {
+        Ok(())
+    };
+    let whole = result.is_ok() && !cut;
+    let hash = store.hash.or_else(|| whole.then(|| hasher.digest128()));
+    json.key("hash").optional_str(hash.map(|hash| format!("{hash:032x}")).as_deref());
     if let Err(why) = result {
         json.key("damaged").str(&why);
     }

@@ -152,6 +152,11 @@ impl Actor<'_> {
             }
             What::Pour { fd, bytes } => self.pour(action, *fd, *bytes),
             What::Drain { fd, bytes } => self.drain(action, *fd, *bytes),
+            What::Map { fd, mapping } => self.map(*fd, mapping),
+            What::Store { mapping, offset, pieces } => {
+                let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
+                self.store(batch, mapping, *offset, pieces);
+            }
             What::Unlock(fd) => {
                 // SAFETY: the arguments are numbers; no memory is accessed.
                 unsafe { libc::flock(*fd, libc::LOCK_UN) };

@@ -12,6 +12,7 @@ use twox_hash::XxHash3_128;
 use crate::certainty::Certainty;
 use crate::lane;
 use crate::log::About;
+use crate::mapped::Mapping;
 
 /// The actions of one recorded thread.
 pub type Lane = lane::Lane<Batch>;
@@ -71,6 +72,22 @@ pub enum What {
         fd: i32,
         /// Number of bytes.
         bytes: u64,
+    },
+    /// Maps the file of a descriptor.
+    Map {
+        /// The descriptor.
+        fd: i32,
+        /// The mapping.
+        mapping: Arc<Mapping>,
+    },
+    /// Stores bytes to a mapped file.
+    Store {
+        /// The mapping.
+        mapping: Arc<Mapping>,
+        /// Where in the file.
+        offset: u64,
+        /// The bytes, in [`Batch::pieces`].
+        pieces: Range<u32>,
     },
     /// Closes those of these descriptors that are open.
     Close(Box<[i32]>),
@@ -460,6 +477,9 @@ impl Batch {
             back(&mut call.pieces, from.pieces);
             *at = to.calls.len() as u32;
             to.calls.push(call);
+        }
+        if let What::Store { pieces, .. } = &mut action.what {
+            back(pieces, from.pieces);
         }
         to.waits.extend(self.waits.drain(from.waits..));
         to.pieces.extend(self.pieces.drain(from.pieces..));

@@ -19,6 +19,7 @@ mod latency;
 mod limits;
 pub mod log;
 mod made;
+mod mapped;
 mod memory;
 mod moves;
 mod options;

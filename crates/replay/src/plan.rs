@@ -21,6 +21,7 @@ mod pack;
 mod refusals;
 #[cfg(test)]
 mod simulator;
+mod stores;
 mod tally;
 mod tasks;
 mod transfers;
@@ -30,6 +31,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
+use model::mapped::Mapped;
 use model::unseen::Unseen;
 use model::{Step, Stored, World};
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
@@ -37,6 +39,7 @@ use trace::{Sequenced, Trace};
 
 use crate::batch::{Action, Lane};
 use crate::log::Describe;
+use crate::mapped::{KeptStore, MappedFile};
 use crate::moves;
 use crate::order::{Index, Order};
 use crate::outcome::{self, Doubt};
@@ -92,6 +95,10 @@ pub struct Planner<'a> {
     beginnings: HashMap<u32, ProcessState>,
     /// Data movements that are not in the trace.
     unseen: Unseen,
+    /// Files whose mappings are stored to by the trace.
+    mapped: Mapped<MappedFile>,
+    /// Stores for which no task was free yet.
+    kept_stores: Vec<KeptStore>,
     /// Processes that submit requests, and whether these may concern names.
     askers: HashMap<u32, bool>,
     /// Processes that share state with a task that was not recorded.
@@ -137,6 +144,8 @@ impl<'a> Planner<'a> {
             opened: 0,
             beginnings: HashMap::new(),
             unseen: Unseen::new(),
+            mapped: Mapped::default(),
+            kept_stores: Vec::new(),
             askers: HashMap::new(),
             unfollowed: HashSet::new(),
             sent_files: HashSet::new(),
@@ -172,6 +181,7 @@ impl<'a> Planner<'a> {
             progress(1);
         }
         self.settle_until(u64::MAX);
+        self.store_rest();
         (0..self.lines.len()).for_each(|index| self.dispatch(index));
         for line in &mut self.lines {
             line.flush(self.shared);
@@ -221,11 +231,15 @@ impl<'a> Planner<'a> {
             && goes_on
         {
             self.settle(index);
+            if !self.kept_stores.is_empty() {
+                self.store_kept(index);
+            }
         }
         match &event.kind {
             EventKind::Call(call) => self.call(index, event, call),
             EventKind::Start { how, process, parent, tid, .. } => {
                 self.world.apply(event, &mut Stored(self.trace));
+                self.inherit_mappings(*how, *process, *parent);
                 self.start(event, *how, *process, *parent, *tid);
             }
             EventKind::Image { .. } => {
@@ -254,7 +268,8 @@ impl<'a> Planner<'a> {
                 self.tally.unknown_events += 1;
                 self.tally.gaps += u64::from(unknown.is_gap());
             }
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Other(_) => {}
+            EventKind::Other(_) => self.stores(event),
+            EventKind::Signal { .. } | EventKind::Stall { .. } => {}
         }
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();
@@ -324,6 +339,12 @@ impl<'a> Planner<'a> {
                 self.world.pass(event);
             }
             self.learn_unseen(event);
+        }
+        if Self::maps(call) {
+            if step.is_none() {
+                self.world.pass(event);
+            }
+            self.follow_mapping(index, event, call);
         }
         if said.replay == syscalls::Replay::Ignored {
             self.ignore(index, event, call, &said, step);

@@ -113,6 +113,8 @@ pub struct Judge {
     guarded: FileNames,
     /// Files and pipes with bytes that no call shows.
     other_bytes: FileNames,
+    /// Files with mappings: when a process stored there is known to the next collection.
+    stored: FileNames,
     /// Files that requests missing in the trace may have written: even their length is unknown.
     written_unseen: FileNames,
     /// Names that refer to unknown files.
@@ -135,6 +137,7 @@ impl Judge {
             aliases: FileNames::default(),
             guarded: FileNames::default(),
             other_bytes: FileNames::default(),
+            stored: FileNames::default(),
             written_unseen: FileNames::default(),
             contested: Contested::default(),
             outside: Outside::default(),
@@ -300,6 +303,11 @@ impl Judge {
         self.learnt += u64::from(self.other_bytes.add(path));
     }
 
+    /// Notes a file that is mapped, and changed by stores of which the trace tells later.
+    pub fn gets_stores(&mut self, path: &[u8]) {
+        self.learnt += u64::from(self.stored.add(path));
+    }
+
     /// Notes a file that requests missing in the trace may write.
     pub fn gets_written_unseen(&mut self, path: &[u8]) {
         self.learnt += u64::from(self.written_unseen.add(path));
@@ -330,7 +338,7 @@ impl Judge {
 
     /// Whether a file has bytes that no call shows.
     fn holds_other_bytes(&self, description: &Description) -> bool {
-        self.other_bytes.has(&description.path)
+        self.other_bytes.has(&description.path) || self.stored.has(&description.path)
     }
 
     /// Returns the names of all files with bytes that no call shows.
@@ -340,8 +348,13 @@ impl Judge {
 
     /// Updates the tracked names after a call that changed names.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
-        let files =
-            [&mut self.other_bytes, &mut self.written_unseen, &mut self.aliases, &mut self.guarded];
+        let files = [
+            &mut self.other_bytes,
+            &mut self.stored,
+            &mut self.written_unseen,
+            &mut self.aliases,
+            &mut self.guarded,
+        ];
         for files in files {
             if !files.is_empty() {
                 let exchanges = exchanges(said, call);
@@ -362,7 +375,7 @@ impl Judge {
 
     /// Whether the call may read bytes that no call shows.
     fn is_vague(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
-        !self.other_bytes.is_empty()
+        !(self.other_bytes.is_empty() && self.stored.is_empty())
             && files(said, call, table).any(|file| self.holds_other_bytes(file))
     }
 

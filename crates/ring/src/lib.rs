@@ -48,6 +48,7 @@ mod settings;
 mod size;
 mod slot;
 mod stream;
+mod watch;
 mod writer;
 pub use catalog::{
     CATALOG_BYTES, Catalog, MODULES_MAX, Module, Modules, Note, PROFILE_SITES, PROFILES, Profile,
@@ -57,6 +58,7 @@ pub use line::Line;
 pub use settings::Settings;
 pub use slot::{Consumed, Slot, exec_state, slot_state};
 pub use stream::Reader;
+pub use watch::{Mapped, halves, next, two};
 pub use writer::{Patience, Place, Writer};
 
 pub use size::{FILES, HOME_BYTES, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
@@ -96,6 +98,8 @@ pub struct Control {
     pub snapshot: AtomicU32,
     /// What becomes of io_uring: a [`Rings`].
     pub rings: AtomicU32,
+    /// Non-zero: the recorder watches shared mappings of files, and collects what is stored there.
+    pub watches_mappings: AtomicU32,
     /// 0 while recording; otherwise the `GapWhy` that ended the recording of calls.
     pub stopped: AtomicU32,
     /// Next thread number to assign.
@@ -181,6 +185,13 @@ pub mod request {
     /// The thread is about to trace the thread in argument 0, which is not recorded from then on:
     /// unmap the arena of its process.
     pub const LEFT_ALONE: u32 = 5;
+    /// Watch memory in which a file is mapped, shared and writable. Argument 0: a userfaultfd and
+    /// the helper thread that has it, as [`two`](super::two) puts them together; 0: the recorder
+    /// has one. Arguments 1 and 2: a [`Mapped`](super::Mapped). Arguments 3 and 4: address, length.
+    pub const WATCH: u32 = 6;
+    /// Collect what was stored to watched memory. Arguments 0 and 1: address and length of memory
+    /// that is not watched from then on. Argument 2: a [`next`](super::next).
+    pub const COLLECT: u32 = 7;
 }
 
 /// Answers of the supervisor, in `slot.answer` with the number of the request.
@@ -199,6 +210,8 @@ pub mod answer {
     pub const SEGMENT: u32 = 5;
     /// To USER_CHANGED: the arena can only be sent through a socket.
     pub const NEEDS_SOCKET: u32 = 6;
+    /// To WATCH: not this memory, but other memory of the process may be.
+    pub const NOT_THIS: u32 = 7;
 }
 
 const OWNER_BYTES: usize = POOL_MAX * size_of::<AtomicU32>();

@@ -15,6 +15,8 @@ pub struct Settings {
     pub snapshot: bool,
     /// What becomes of io_uring.
     pub rings: Rings,
+    /// True if the recorder watches shared mappings of files.
+    pub watches_mappings: bool,
     /// Frequency of the time stamp counter in Hz.
     pub tsc_hz: u64,
 }
@@ -27,6 +29,7 @@ impl Control {
         self.data_max.store(settings.data_max, order);
         self.snapshot.store(settings.snapshot.into(), order);
         self.rings.store(settings.rings as u32, order);
+        self.watches_mappings.store(settings.watches_mappings.into(), order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }
 
@@ -37,6 +40,7 @@ impl Control {
         self.data_max.store(other.data_max.load(order), order);
         self.snapshot.store(other.snapshot.load(order), order);
         self.rings.store(other.rings.load(order), order);
+        self.watches_mappings.store(other.watches_mappings.load(order), order);
         self.tsc_hz.store(other.tsc_hz.load(order), order);
     }
 }

@@ -18,6 +18,7 @@ mod guests;
 mod image;
 mod launch;
 mod launch_error;
+mod mapped;
 mod mappings;
 mod memory_file;
 mod message;
@@ -42,6 +43,7 @@ mod state;
 mod taking;
 mod tracee;
 mod unfinished;
+mod wish;
 
 pub use done::Done;
 pub use image::Image;
@@ -51,6 +53,7 @@ pub use observer::{ExecStop, Observer};
 pub use program::{find, gains_rights};
 pub use serve::Outcome;
 pub use state::Supervisor;
+pub use wish::{Answer, Mapped, Wish};
 
 /// Errors of the supervisor, not of the program.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,8 @@ use std::sync::mpsc::Receiver;
 use kin::Credentials;
 use ring::Arena;
 
+use crate::wish::Mapped;
+
 /// Receives exec, gap and exit notifications.
 pub trait Observer {
     /// A process is about to execute a program. It can be looked at meanwhile, but it is running.
@@ -28,6 +30,8 @@ pub trait Observer {
     /// programs of `user`. Slots are counted across arenas, each having [`ring::SLOTS`]. The receiver
     /// gets a message once the recorder has noted the move, and is disconnected if it does not.
     fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()>;
+    /// A thread asks about memory in which files are mapped, and waits for the answer.
+    fn mapped(&mut self, asked: Mapped);
 }
 
 /// A process that is stopped at the first instruction of a new image.

@@ -207,6 +207,7 @@ impl Supervisor {
                 self.analyst.look_at(tid, site);
             }
             request::USER_CHANGED => self.user_changed(request, tid),
+            request::WATCH | request::COLLECT => self.mapped(request, tid, observer),
             request::LEFT_ALONE => match self.who_asks(tid, index) {
                 Some((Relation::Ours, ..)) => self.left_alone(request),
                 _ => self.reply(request, answer::REFUSED),
@@ -217,7 +218,7 @@ impl Supervisor {
     }
 
     /// Identity and relation of a thread that asks through a slot; `None` if it does not exist.
-    fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, Identity)> {
+    pub(crate) fn who_asks(&mut self, tid: i32, slot: usize) -> Option<(Relation, Identity)> {
         let thread = self.kin.look_up(tid)?;
         let named = self.guests.may_name(slot / SLOTS, place::process_number(self.slot(slot)));
         let relation = match named && self.speaks_through(slot, &thread.identity) {

@@ -10,6 +10,10 @@ pub enum Handler {
     ChangeFiles,
     /// Truncates a file that it names by path.
     Truncate,
+    /// Makes data durable, or takes it away: what was stored to mapped files is collected before.
+    Settle,
+    /// Opens a userfaultfd: the program's own may watch the memory that the recorder watches.
+    WatchMemory,
     /// Opens a file; see [`OpenFlags`](crate::shape::OpenFlags).
     Open,
     /// Reads into one buffer, possibly a file whose text the agent corrects.

@@ -99,6 +99,20 @@ pub mod enter_flag {
     pub const OF_OPERATIONS: u8 = OPERATION | LATE;
 }
 
+/// In EXIT: whether what is stored to the file that the call has mapped will be collected.
+pub mod watched {
+    /// Nobody asked: the call has mapped no such file, or it is not wanted.
+    pub const UNASKED: u8 = 0;
+    /// It will be.
+    pub const YES: u8 = 1;
+    /// The kernel, or a security module, refuses to watch the memory of the process.
+    pub const REFUSED: u8 = 2;
+    /// A seccomp filter of the program might refuse it, or end the program.
+    pub const FILTERED: u8 = 3;
+    /// The file, or its file system, cannot be watched.
+    pub const NOT_THIS: u8 = 4;
+}
+
 /// Flags of DATA, in the second byte of `c`.
 pub mod data_flag {
     /// Read after the call (otherwise before it).
@@ -200,6 +214,9 @@ pub enum GapWhy {
     Traced = 13,
     /// A program has code that sets `%gs`, which the agent needs.
     OwnGs = 14,
+    /// What a process stores to mapped files is not recorded from here on. Detail: an
+    /// [`unwatched`].
+    Unwatched = 15,
 }
 
 /// Values in the header of a gap of the kind `OwnGs`.
@@ -208,6 +225,22 @@ pub mod own_gs {
     pub const LEFT_ALONE: u16 = 0;
     /// The process could not be left alone, and is still recorded.
     pub const GOES_ON: u16 = 1;
+}
+
+/// Reasons that an agent gives for a gap of the kind `Unwatched`.
+pub mod unwatched {
+    /// The mappings that a process has inherited could not be watched.
+    pub const INHERITED: u64 = 1;
+    /// A mapping that was moved, or stayed, could not be watched again.
+    pub const MOVED: u64 = 2;
+    /// The recorder did not collect in time what had been stored.
+    pub const LATE: u64 = 3;
+    /// A filter of the program denies the agent what it needs to ask for a collection.
+    pub const FILTER: u64 = 4;
+    /// The program watches its memory itself.
+    pub const OWN_WATCH: u64 = 5;
+    /// The process was killed: what it had stored since the last collection is missing.
+    pub const KILLED: u64 = 6;
 }
 
 /// Reasons that an agent gives for a gap of the kind `NotFollowed`. Other values are the error of a
@@ -245,6 +278,7 @@ impl GapWhy {
             12 => GapWhy::Interrupted,
             13 => GapWhy::Traced,
             14 => GapWhy::OwnGs,
+            15 => GapWhy::Unwatched,
             _ => return None,
         })
     }

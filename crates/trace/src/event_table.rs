@@ -104,14 +104,17 @@ pub enum EventClass {
     Signal,
     /// The recording itself.
     Recording,
+    /// Memory in which files are mapped.
+    Mapping,
 }
 
 impl EventClass {
     /// All classes with their names.
-    pub const NAMES: [(&'static str, EventClass); 3] = [
+    pub const NAMES: [(&'static str, EventClass); 4] = [
         ("task", EventClass::Task),
         ("signal", EventClass::Signal),
         ("recording", EventClass::Recording),
+        ("mapping", EventClass::Mapping),
     ];
 
     /// Its name in filters, after `%`.
@@ -122,7 +125,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 8] = [
+pub static ROWS: [EventRow; 9] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -238,7 +241,31 @@ pub static ROWS: [EventRow; 8] = [
             field("status", FieldType::OptionalI32, "its wait status"),
         ],
     },
+    EventRow {
+        number: event_number::MMAP_WRITE,
+        name: "mmap_write",
+        json_type: "mmap_write",
+        class: EventClass::Mapping,
+        producer: "the recorder",
+        about: "a process stored to a mapped file; its part `submitted` says since when it may have, \
+                `buffers` has what was there at the end, and `thread` who made the call before which \
+                it was collected",
+        fields: &[
+            of_v2("address", FieldType::U64, "where in the process's memory"),
+            of_v2("offset", FieldType::U64, "where in the file"),
+            of_v2("length", FieldType::U64, "bytes of the pages that were stored to"),
+            of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
+            of_v2("device", FieldType::U64, "the file's device"),
+            of_v2("inode", FieldType::U64, "the file's inode"),
+            of_v2("stored", FieldType::U64, "bytes of them in the buffers, from the first one on"),
+            of_v2("hash", FieldType::Bytes, "XXH3-128 of all of them, if only that was wanted"),
+        ],
+    },
 ];
+
+const fn of_v2(name: &'static str, ty: FieldType, about: &'static str) -> Field {
+    Field { since: 2, ..field(name, ty, about) }
+}
 
 const fn field(name: &'static str, ty: FieldType, about: &'static str) -> Field {
     Field { name, ty, about, since: 1 }

@@ -118,6 +118,8 @@ pub mod event_number {
     pub const STATE: u8 = 7;
     /// A process ended.
     pub const EXIT: u8 = 8;
+    /// The program stored to a mapped file.
+    pub const MMAP_WRITE: u8 = 9;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

@@ -81,10 +81,12 @@ pub mod part_id {
     pub const BUFFERS: u64 = 10;
     /// Operations.
     pub const OPERATIONS: u64 = 11;
+    /// Watched mapping.
+    pub const WATCHED: u64 = 12;
 }
 
 /// The parts that this version knows.
-pub static PART_ROWS: [PartRow; 11] = [
+pub static PART_ROWS: [PartRow; 12] = [
     part(
         part_id::USER_CPU,
         "user_cpu_ns",
@@ -147,6 +149,14 @@ pub static PART_ROWS: [PartRow; 11] = [
         "operations",
         PartMeaning::Plain,
         "of a call that submits operations: how many of them are events of their own",
+    ),
+    part(
+        part_id::WATCHED,
+        "watched",
+        PartMeaning::Plain,
+        "of a call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
+         kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
+         be watched",
     ),
 ];
 

@@ -128,7 +128,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => any::<u64>().prop_map(|ns| EventKind::Stall { ns }),
         1 => (any::<u32>(), any::<Option<i32>>())
             .prop_map(|(process, status)| EventKind::Exit { process, status }),
-        1 => (9..=63_u8, short())
+        1 => (10..=63_u8, short())
             .prop_map(|(number, body)| EventKind::Unknown(UnknownEvent { number, body })),
     ]
 }

@@ -87,6 +87,20 @@ pub struct Args {
         hide_possible_values = true
     )]
     pub io_uring: Rings,
+    /// What to record of files that PROGRAM maps into its memory
+    ///
+    /// Stores are collected by the page: before a call that makes them durable or takes the mapping
+    /// away, at the end of each process, and from time to time. Of a process that is killed, those
+    /// since the last time are missing.
+    /// This needs Linux 6.9. A mapping that cannot be watched is among what `reenact info` calls
+    /// data that moved unseen.
+    #[arg(long, value_enum, default_value_t = MmapMode::Writes, value_name = "WHAT")]
+    pub mmap: MmapMode,
+
+    /// Collect stores to mapped files at least this often [default: as often as takes PROGRAM no
+    /// more than a tenth of its time]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub mmap_every: Option<Duration>,
 
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
@@ -151,6 +165,12 @@ impl Args {
         if let Some(time) = self.duration {
             add(&format!("--duration {}", units::time_word(time)));
         }
+        if self.mmap != MmapMode::Writes {
+            add("--mmap none");
+        }
+        if let Some(time) = self.mmap_every {
+            add(&format!("--mmap-every {}", units::time_word(time)));
+        }
         let flags = [
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
@@ -189,6 +209,24 @@ impl fmt::Display for DataMode {
             DataMode::Full => "full",
             DataMode::Hash => "hash",
             DataMode::None => "none",
+        })
+    }
+}
+
+/// What is recorded of mapped files.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MmapMode {
+    /// Nothing
+    None,
+    /// What is stored to shared mappings
+    Writes,
+}
+
+impl fmt::Display for MmapMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MmapMode::None => "none",
+            MmapMode::Writes => "writes",
         })
     }
 }

@@ -6,7 +6,13 @@ use render::objects::Detail;
 use render::text::Style;
 use syscalls::record::{data_flag, part};
 use trace::Sequenced;
-use trace::event::{Call, Content, Data, Event, EventKind, GapWhy, Outcome, StartHow};
+use trace::event::{
+    Call, Content, Data, Event, EventKind, Extras, FieldValue, GapWhy, OtherEvent, Outcome,
+    StartHow,
+};
+use trace::event_table::row_of;
+use trace::format::event_number;
+use trace::parts::{Part, part_id};
 
 use super::{Format, Printer};
 
@@ -377,6 +383,37 @@ fn family() -> Vec<Event> {
         (0, exit(1, 9)),
         (0, EventKind::Gap { why: GapWhy::SizeLimit, detail: 0, text: "64 MiB".into() }),
     ])
+}
+
+#[test]
+fn stores_to_mapped_files_name_process_and_place() {
+    let row = row_of(event_number::MMAP_WRITE).unwrap();
+    let number = FieldValue::Unsigned;
+    let values = vec![
+        number(0x7f00_0000_2000),
+        number(8192),
+        number(4096),
+        FieldValue::Bytes(b"/db/\x1bdata".to_vec()),
+        number(0x801),
+        number(12),
+        number(0),
+        FieldValue::Bytes(vec![0xab; 16]),
+    ];
+    let mut events = timed(vec![(1, launch()), (0, EventKind::Other(OtherEvent { row, values }))]);
+    let parts = vec![Part::number(part_id::PROCESS, 1), Part::number(part_id::THREAD, 1)];
+    events[1].extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+    let line = "100       0.000002 --- mmap_write 0x7f0000002000, 4096 bytes at 8192 of \
+                \"/db/\\033data\" ---\n";
+    let all = shown(&events, Conditions::default(), text(), u64::MAX);
+    assert_eq!(all.lines().last(), line.lines().last());
+    let format = Format::Json(Detail { data: false, ids: false });
+    let json = shown(&events, Conditions::default(), format, u64::MAX);
+    let json: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&json["pid"], &json["tid"], &json["data"]["cut"]),
+        (&100.into(), &100.into(), &true.into())
+    );
+    assert_eq!(json["data"]["hash"], "ab".repeat(16));
 }
 
 #[test]

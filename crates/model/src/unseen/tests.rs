@@ -50,7 +50,7 @@ impl Bench {
         let mut all = [0; 6];
         all.iter_mut().zip(args).for_each(|(to, from)| *to = *from as u64);
         let nr = syscalls::by_name(name).expect("a row").nr;
-        let made = Made { nr, args: &all, ret, process: 1, operations: 0 };
+        let made = Made { nr, args: &all, ret, process: 1, operations: 0, watched: 0 };
         assert!(Unseen::follows(nr, &all), "{name}");
         self.fold.call(&made, &mut self.process);
         self
@@ -193,7 +193,8 @@ fn copies_count_unless_their_content_is_kept() {
 fn calls_of_32_bits_are_told() {
     let mut bench = Bench::new();
     let args = [1, 2, 3, 0, 0, 0];
-    let made = Made { nr: OLD_NUMBERS + 4, args: &args, ret: 3, process: 1, operations: 0 };
+    let made =
+        Made { nr: OLD_NUMBERS + 4, args: &args, ret: 3, process: 1, operations: 0, watched: 0 };
     assert!(Unseen::follows(made.nr, &args));
     bench.fold.call(&made, &mut bench.process);
     let expected = (Way::OldCalls, "int 0x80 of /bin/program".to_string(), Some(1), None);

@@ -1,6 +1,7 @@
 //! The ways in which data moves unseen, and the texts about them.
 
 use serde::{Deserialize, Serialize};
+use syscalls::record::watched;
 
 /// A way in which data moves unseen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
@@ -85,6 +86,18 @@ impl Way {
             Way::Loads => "replay with --image DIR if the content of these files matters",
         }
     }
+}
+
+/// Why stores to a mapped file could not be recorded: of a `syscalls::record::watched`.
+pub(super) fn why_not(word: u8) -> Option<&'static str> {
+    Some(match word {
+        watched::REFUSED => {
+            "the kernel did not let stores be watched (userfaultfd; it needs Linux 6.9)"
+        }
+        watched::FILTERED => "a seccomp filter of the program stood in the way of watching stores",
+        watched::NOT_THIS => "the file, or its file system, cannot be watched for stores",
+        _ => return None,
+    })
 }
 
 /// A harmless kind of data that is not recorded.

@@ -15,6 +15,8 @@ pub(crate) struct Note {
     pub outcome: Outcome,
     /// Number of operations submitted by it that are events of their own.
     pub operations: u64,
+    /// What is known of the stores to the file that it has mapped: a `syscalls::record::watched`.
+    pub watched: u8,
     pub memory: Memory,
     /// The file that was at the path before the call.
     pub existed: Option<Inode>,

@@ -58,7 +58,18 @@ impl Scene {
         }
         let outcome = Outcome::Returned { exit_tsc: self.now + 5, ret };
         let (user, enter, nr, args) = (0, self.now, row.nr, all);
-        Note { thread, user, enter, nr, args, outcome, operations: 0, memory, existed: None }
+        Note {
+            thread,
+            user,
+            enter,
+            nr,
+            args,
+            outcome,
+            operations: 0,
+            watched: 0,
+            memory,
+            existed: None,
+        }
     }
 
     fn open(&mut self, thread: u32, path: &str, flags: u64, fd: i64) {

@@ -36,8 +36,19 @@ impl Stream {
             }
         }
         let existed = self.identities.last().map(|(_, identity)| (identity.dev, identity.ino));
-        let (user, enter) = (self.user, call.tsc);
+        let (user, enter, watched) = (self.user, call.tsc, self.watched);
         let (nr, args, operations) = (call.nr, call.args, self.operations());
-        changes.call(Note { thread, user, enter, nr, args, outcome, operations, memory, existed });
+        changes.call(Note {
+            thread,
+            user,
+            enter,
+            nr,
+            args,
+            outcome,
+            operations,
+            watched,
+            memory,
+            existed,
+        });
     }
 }

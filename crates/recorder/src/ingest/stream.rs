@@ -95,6 +95,8 @@ pub(crate) struct Stream {
     pub patient: bool,
     /// Operations that were given up here: calls that the agent did not count.
     pub(super) given_up: u64,
+    /// What the end of the call says of the file that it has mapped: a `syscalls::record::watched`.
+    pub(super) watched: u8,
     /// The open call executes a program that cannot be followed: when that was noted, and the errno
     /// of the attempt. It becomes a gap unless the call fails.
     pub(super) unfollowed: Option<(u64, u64)>,

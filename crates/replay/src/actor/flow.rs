@@ -1,10 +1,12 @@
 //! Moves bytes for recorded calls whose other side is not available.
 
 use super::Actor;
-use crate::batch::Action;
+use crate::batch::{Action, Batch, Piece};
 use crate::descriptors;
 use crate::lane::Mood;
-use crate::outcome::Stopped;
+use crate::mapped::Mapping;
+use crate::outcome::{Outcome, Stopped};
+use crate::space::Medium;
 
 /// Bytes moved at a time.
 const PORTION: usize = 64 << 10;
@@ -18,6 +20,29 @@ fn moved(ret: isize) -> Result<u64, i32> {
 }
 
 impl Actor<'_> {
+    /// Maps the file of a descriptor.
+    pub(super) fn map(&mut self, fd: i32, mapping: &Mapping) {
+        if let Err(error) = mapping.make(fd) {
+            let what = format!("mappings not made: {error}");
+            Outcome::count(&mut self.tally.unsupported, &what, 1);
+        }
+    }
+
+    /// Stores bytes to a mapped file.
+    pub(super) fn store(&mut self, batch: &Batch, mapping: &Mapping, at: u64, pieces: &[Piece]) {
+        let bytes: Vec<&[u8]> = pieces.iter().flat_map(|piece| batch.stretches(piece)).collect();
+        let len = bytes.iter().map(|bytes| bytes.len() as u64).sum();
+        if !self.shared.space.take(len, Medium::Either) {
+            self.shared.stop(Stopped::Full(self.shared.space.used_up(Medium::Either)));
+            return;
+        }
+        self.lane.counts.bytes.add(len);
+        if let Err(error) = mapping.store(at, &bytes) {
+            let what = format!("stores to mapped files not made: {error}");
+            Outcome::count(&mut self.tally.unsupported, &what, 1);
+        }
+    }
+
     /// Writes filler to a file or pipe.
     pub(super) fn pour(&mut self, action: &Action, fd: i32, bytes: u64) {
         let into = self.shared.space.place_of(fd);

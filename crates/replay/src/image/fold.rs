@@ -9,13 +9,14 @@ use std::rc::Rc;
 
 use model::contents::{self, Contents};
 use model::decode::shape::shape_of;
+use model::mapped::{self, Mapped, Store};
 use model::unseen::Unseen;
 use model::{Credentials, Description, Directory, OpenId, Step, World, path};
 use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEXEC};
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, FlagSet, of_set, operand};
 use syscalls::{Act, Operand};
-use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
+use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState, StartHow};
 
 use super::error::ImageError;
 use super::opens::Opens;
@@ -159,6 +160,8 @@ pub struct Fold<'a> {
     pub seen: Seen,
     pub untold: Untold,
     pub unseen: Unseen,
+    /// Files whose mappings are stored to by the trace.
+    pub mapped: Mapped<NodeId>,
     /// Number of stretches and ranges kept for all files.
     pub kept: usize,
     /// Number of stretches looked up.
@@ -183,6 +186,7 @@ impl<'a> Fold<'a> {
             seen: Seen::default(),
             untold: Untold::default(),
             unseen: Unseen::new(),
+            mapped: Mapped::default(),
             kept: 0,
             looked_up: 0,
             pending: Pending::default(),
@@ -205,6 +209,7 @@ impl<'a> Fold<'a> {
         let step = self.world.step(event, &mut self.stored);
         self.unseen.event(event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
+        self.follow_mapping(event);
         self.world.closed_files(&mut |open| self.opens.closed(open));
         let (thread, tsc) = (event.thread, event.tsc);
         match std::mem::take(&mut event.kind) {
@@ -239,6 +244,39 @@ impl<'a> Fold<'a> {
                 self.world.finish(step);
                 Ok(())
             }
+        }
+    }
+
+    /// Follows where files are mapped, and what is stored there.
+    fn follow_mapping(&mut self, event: &Event) {
+        let process = self.world.thread(event.thread).map(|thread| thread.process);
+        match &event.kind {
+            EventKind::Call(call) if mapped::is_followed(call) => {
+                let (world, opens) = (&self.world, &self.opens);
+                self.mapped.call(process.unwrap_or(0), event, call, |fd| {
+                    let table = world.descriptors(event.thread)?;
+                    Some(opens.get(table.get(fd)?.description.id())?.node)
+                });
+            }
+            EventKind::Start { how: StartHow::Fork | StartHow::Vfork, process, parent, .. } => {
+                if let Some(maker) = self.world.thread(*parent) {
+                    self.mapped.inherit(*process, maker.process);
+                }
+            }
+            EventKind::Image { .. } => self.mapped.forget(process.unwrap_or(0)),
+            EventKind::Exit { process, .. } => self.mapped.forget(*process),
+            EventKind::Other(_) => {
+                let Some(store) = Store::of(event) else { return };
+                let Some((&node, offset)) = self.mapped.at(store.process, store.address) else {
+                    return;
+                };
+                // The kernel supports no larger offsets.
+                let end = offset.checked_add(store.length).filter(|end| *end <= i64::MAX as u64);
+                if let Some(end) = end {
+                    self.change(node, |content| content.write(offset..end));
+                }
+            }
+            _ => {}
         }
     }
 

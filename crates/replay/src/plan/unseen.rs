@@ -106,6 +106,7 @@ impl Planner<'_> {
     pub(super) fn forget_unseen(&mut self, process: Option<u32>) {
         if let Some(process) = process {
             self.unseen.gone(process);
+            self.mapped.forget(process);
             self.askers.remove(&process);
             self.unfollowed.remove(&process);
         }

@@ -18,3 +18,30 @@ pub const SHM_EXEC: i32 = 0o100_000;
 pub const PROCMAP_QUERY: u64 = 0xc068_6611;
 /// No file.
 pub const MAP_ANONYMOUS: u64 = 0x20;
+/// The mapping is placed at the address, over what is there.
+pub const MAP_FIXED: u64 = 0x10;
+/// Flags of userfaultfd: it is closed by an exec, does not block, and handles no faults of the
+/// kernel.
+pub const USERFAULTFD_FLAGS: u64 = 0o2_000_000 | 0o4000 | 1;
+/// What userfaultfd is to do: nothing but to notice the first store to a page, also where none is
+/// present.
+pub const UFFD_NOTICES: u64 = 1 << 13 | 1 << 15;
+/// Version of userfaultfd.
+pub const UFFD_API: u64 = 0xaa;
+/// Requests of ioctl on a userfaultfd: agree on the version; watch memory.
+pub const UFFDIO_API: u64 = 0xc018_aa3f;
+/// See [`UFFDIO_API`].
+pub const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+/// Mode of [`UFFDIO_REGISTER`]: stores.
+pub const UFFD_STORES: u64 = 2;
+/// Request of ioctl on a page map: which pages were stored to.
+pub const PAGEMAP_SCAN: u64 = 0xc060_6610;
+/// Flags of [`PAGEMAP_SCAN`]: watch the pages that were found again, and fail where memory is not
+/// watched.
+pub const PAGEMAP_AGAIN: u64 = 1 | 2;
+/// Categories of [`PAGEMAP_SCAN`]: stored to; there.
+pub const PAGE_STORED: u64 = 2;
+/// See [`PAGE_STORED`].
+pub const PAGE_PRESENT: u64 = 8;
+/// Flag of mremap: the old mapping stays.
+pub const MREMAP_DONTUNMAP: u64 = 4;

@@ -1,0 +1,323 @@
+//! A process whose memory is watched.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use model::realm;
+use ring::DataMode;
+
+use super::kernel::{Memory, Notices, file_of};
+use super::terms::Terms;
+use crate::host;
+use crate::stored::Stored;
+
+/// Maximum number of mappings that are watched in a process.
+const RANGES_MAX: usize = 4096;
+/// Maximum length of what one event tells.
+const STORED_BYTES_MAX: u64 = 1 << 20;
+const PAGE_BYTES: u64 = 4096;
+
+/// How far behind the file's end pages are marked.
+const AHEAD_BYTES: u64 = 1 << 30;
+
+/// Memory in which a file is mapped.
+#[derive(Clone)]
+pub(super) struct Watched {
+    memory: Range<u64>,
+    /// End of the part whose pages are marked as not stored to: marks take memory.
+    marked: u64,
+    offset: u64,
+    /// To look at, not to read.
+    file: Arc<File>,
+}
+
+impl Watched {
+    /// The end of the part to be marked, for a file of this size.
+    fn to_mark(&self, size: u64) -> u64 {
+        let bytes = size.saturating_sub(self.offset).saturating_add(AHEAD_BYTES);
+        let end = self.memory.start.saturating_add(bytes.min(1 << 62).next_multiple_of(PAGE_BYTES));
+        end.min(self.memory.end)
+    }
+}
+
+pub(super) struct Process {
+    number: u32,
+    notices: Notices,
+    memory: Memory,
+    watched: Vec<Watched>,
+    /// Not watched any more since the last collection.
+    dropped: Vec<Watched>,
+    /// Time stamp of the last collection.
+    since: u64,
+    /// It was collected for the last time, unless it asks again.
+    pub ends: bool,
+}
+
+impl Process {
+    /// `helper` is a thread of the process that has opened `fd` to be watched by.
+    pub fn open(pid: i32, number: u32, helper: i32, fd: i32) -> io::Result<Process> {
+        Ok(Process {
+            number,
+            notices: Notices::take(helper, fd)?,
+            memory: Memory::open(pid)?,
+            watched: Vec::new(),
+            dropped: Vec::new(),
+            since: host::tsc(),
+            ends: false,
+        })
+    }
+
+    /// Whether its memory is still there.
+    pub fn is_there(&self) -> bool {
+        self.memory.is_there()
+    }
+
+    pub fn ranges(&self) -> &[Watched] {
+        &self.watched
+    }
+
+    /// Paths of the files to which it may store from now on.
+    pub fn files(&self) -> Vec<Vec<u8>> {
+        if self.ends {
+            return Vec::new();
+        }
+        let mut seen = HashSet::new();
+        let files = self.watched.iter().map(|watched| &watched.file);
+        let files = files.filter(|file| seen.insert(Arc::as_ptr(file)));
+        files.map(|file| path_of(file, true)).collect()
+    }
+
+    /// Memory in which the file of a thread's descriptor is mapped.
+    pub fn range_of(
+        &self,
+        thread: i32,
+        fd: i32,
+        memory: Range<u64>,
+        offset: u64,
+    ) -> io::Result<Watched> {
+        let file = Arc::new(file_of(thread, fd)?);
+        // Memory that processes share changes all the time, and nothing of it is left on a disk.
+        if !file.metadata()?.is_file() || realm::is_memory(&path_of(&file, true)) {
+            return Err(io::Error::other("no file on a disk"));
+        }
+        Ok(Watched { marked: memory.start, memory, offset, file })
+    }
+
+    /// Memory in which the same is mapped as was at an address until the last collection.
+    pub fn range_like(&self, address: u64, memory: Range<u64>) -> Option<Watched> {
+        let has = |watched: &&Watched| watched.memory.contains(&address);
+        let former = self.dropped.iter().chain(&self.watched).find(has)?;
+        let offset = former.offset + (address - former.memory.start);
+        Some(Watched { marked: memory.start, memory, offset, file: Arc::clone(&former.file) })
+    }
+
+    /// Watches memory from now on.
+    pub fn add(&mut self, mut range: Watched) -> io::Result<()> {
+        range.memory.end = range.memory.end.next_multiple_of(PAGE_BYTES);
+        if self.watched.len() >= RANGES_MAX || range.memory.is_empty() {
+            return Err(io::Error::other("too many mappings"));
+        }
+        self.notices.watch(&range.memory)?;
+        range.marked = range.to_mark(range.file.metadata()?.size());
+        // Nothing was stored yet: who made the mapping waits, and others do not know of it.
+        self.memory.stored(range.memory.start..range.marked, &mut |_| ())?;
+        self.dropped.clear();
+        self.watched.push(range);
+        Ok(())
+    }
+
+    /// Forgets memory.
+    pub fn drop(&mut self, gone: Range<u64>) {
+        self.dropped.clear();
+        if gone.is_empty() {
+            return;
+        }
+        let end = gone.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(gone.end);
+        for range in std::mem::take(&mut self.watched) {
+            let parts = [
+                (range.memory.start..range.memory.end.min(gone.start), true),
+                (range.memory.start.max(gone.start)..range.memory.end.min(end), false),
+                (range.memory.start.max(end)..range.memory.end, true),
+            ];
+            for (memory, stays) in parts.into_iter().filter(|(memory, _)| !memory.is_empty()) {
+                let offset = range.offset + (memory.start - range.memory.start);
+                let marked = range.marked.clamp(memory.start, memory.end);
+                let part = Watched { memory, marked, offset, file: Arc::clone(&range.file) };
+                let to = if stays { &mut self.watched } else { &mut self.dropped };
+                to.push(part);
+            }
+        }
+    }
+
+    /// Collects what was stored since the last time. Returns the number of pages.
+    pub fn collect(
+        &mut self,
+        thread: Option<u32>,
+        terms: &Terms,
+        tell: &mut dyn FnMut(Stored),
+    ) -> u64 {
+        let mut pages = 0;
+        let now = host::tsc();
+        let since = std::mem::replace(&mut self.since, now);
+        for range in &mut self.watched {
+            let Ok(about) = range.file.metadata() else { continue };
+            let (start, marked) = (range.memory.start, range.marked);
+            range.marked = marked.max(range.to_mark(about.size()));
+            let mut stretches = Vec::new();
+            let mut keep = |found| stretches.push(found);
+            let looked = self.memory.stored(start..marked, &mut keep);
+            let looked =
+                looked.and_then(|()| self.memory.stored_first(marked..range.marked, &mut keep));
+            if looked.is_err() || stretches.is_empty() {
+                continue;
+            }
+            let file = path_of(&range.file, about.nlink() != 0);
+            let (kept, is_hashed) = match terms.rules.of_path(&file) {
+                DataMode::Full => (terms.data_max, false),
+                DataMode::Hash => (0, true),
+                DataMode::None => (0, false),
+            };
+            let about_it = |address, offset, bytes: Vec<u8>| Stored {
+                process: self.number,
+                thread,
+                since,
+                address,
+                offset,
+                kept: (bytes.len() as u64).min(kept) as usize,
+                is_hashed: is_hashed || (kept != 0 && (bytes.len() as u64) > kept),
+                bytes,
+                file: file.clone(),
+                device: about.dev(),
+                inode: about.ino(),
+            };
+            let size = about.size();
+            for stretch in stretches {
+                pages += (stretch.end - stretch.start) / PAGE_BYTES;
+                let mut at = stretch.start.max(range.memory.start);
+                while at < stretch.end.min(range.memory.end) {
+                    let offset = range.offset + (at - range.memory.start);
+                    let left = stretch.end.min(range.memory.end) - at;
+                    let wanted = left.min(STORED_BYTES_MAX).min(size.saturating_sub(offset));
+                    let mut bytes = vec![0; wanted as usize];
+                    let read = self.memory.read(at, &mut bytes);
+                    bytes.truncate(read);
+                    if read != 0 {
+                        tell(about_it(at, offset, bytes));
+                    }
+                    // What cannot be read lies behind the file's end, or is not there any more.
+                    at += (read as u64).max(1).next_multiple_of(PAGE_BYTES);
+                }
+            }
+        }
+        pages
+    }
+}
+
+/// The path of an open file, as the kernel gives it to us.
+fn path_of(file: &File, has_name: bool) -> Vec<u8> {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut path = path.unwrap_or_default().into_os_string().into_vec();
+    if !has_name && path.ends_with(b" (deleted)") {
+        path.truncate(path.len() - b" (deleted)".len());
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_int;
+    use std::io::Write;
+
+    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    use rustix::thread::gettid;
+    use syscalls::abi::memory::USERFAULTFD_FLAGS;
+
+    use super::*;
+    use crate::mapped::Every;
+    use crate::policy::{DataRule, DataRules};
+
+    const PAGES: usize = 16;
+    const LEN: usize = PAGES * PAGE_BYTES as usize;
+
+    fn terms(rules: Vec<DataRule>) -> Terms {
+        let rules = DataRules { rules, ..DataRules::default() };
+        Terms { rules, data_max: u64::MAX, every: Every::Auto }
+    }
+
+    fn collect(process: &mut Process, terms: &Terms) -> Vec<(u64, Vec<u8>)> {
+        let mut found = Vec::new();
+        process.collect(None, terms, &mut |stored| found.push((stored.offset, stored.bytes)));
+        found
+    }
+
+    /// This process, if the kernel lets itself be asked. Its own thread stands for the helper.
+    fn own() -> Option<Process> {
+        // SAFETY: takes a number only.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, USERFAULTFD_FLAGS) };
+        let (pid, tid) = (std::process::id() as i32, gettid().as_raw_nonzero().get());
+        let process = Process::open(pid, 1, tid, fd as c_int).ok();
+        assert!(process.is_none() || fd > 0);
+        process
+    }
+
+    #[test]
+    fn stores_are_found_once_where_they_are() {
+        let Some(mut process) = own() else { return };
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; LEN - 100]).unwrap();
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice, used by its address alone.
+        let at = unsafe { mmap(std::ptr::null_mut(), LEN, prot, flags, &file, 0) }.unwrap();
+        let (start, page) = (at as u64, PAGE_BYTES);
+        let store = |page: usize, byte: u8| {
+            // SAFETY: within the mapping.
+            unsafe { at.cast::<u8>().add(page * PAGE_BYTES as usize + 7).write_volatile(byte) };
+        };
+        let tid = gettid().as_raw_nonzero().get();
+        let memory = start..start + LEN as u64;
+        let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0).unwrap();
+        store(3, 9);
+        process.add(range).unwrap();
+        let all = terms(Vec::new());
+        assert_eq!(collect(&mut process, &all), [], "what was there before");
+        (5..8).for_each(|page| store(page, 2));
+        store(15, 3);
+        let found = collect(&mut process, &all);
+        let places: Vec<_> = found.iter().map(|(at, bytes)| (at / page, bytes.len())).collect();
+        assert_eq!(places, [(5, 3 * 4096), (15, 3996)], "the last page ends with the file");
+        assert_eq!((found[0].1[7], found[0].1[8], found[1].1[7]), (2, 1, 3));
+        assert_eq!(collect(&mut process, &all), []);
+        // The middle is not watched any more, and then again.
+        process.drop(start + 4 * page..start + 6 * page);
+        let like = process.range_like(start + 4 * page, start + 4 * page..start + 5 * page);
+        (3..7).for_each(|page| store(page, 4));
+        let places = |found: Vec<(u64, Vec<u8>)>| -> Vec<_> {
+            found.into_iter().map(|(at, bytes)| (at / page, bytes.len())).collect()
+        };
+        assert_eq!(places(collect(&mut process, &all)), [(3, 4096), (6, 4096)]);
+        assert_eq!(like.as_ref().map(|range| range.offset), Some(4 * page));
+        process.add(like.unwrap()).unwrap();
+        store(4, 5);
+        assert_eq!(places(collect(&mut process, &all)), [(4, 4096)]);
+        // What is gone tells nothing, and holds nothing up.
+        store(8, 6);
+        // SAFETY: nothing refers to the mapping.
+        unsafe { munmap(at, LEN) }.unwrap();
+        assert_eq!(collect(&mut process, &all), []);
+    }
+
+    #[test]
+    fn only_what_the_kernel_calls_a_userfaultfd_is_used() {
+        let file = tempfile::tempfile().unwrap();
+        let (pid, tid) = (std::process::id() as i32, gettid().as_raw_nonzero().get());
+        assert!(Process::open(pid, 1, tid, file.as_raw_fd()).is_err());
+        assert!(Process::open(pid, 1, tid, -1).is_err());
+        assert!(Process::open(pid, 1, i32::MAX, 0).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! What a process has stored to a mapped file, on the way from its collector to the trace.
+
+use trace::event::{BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
+use trace::event_table::row_of;
+use trace::format::{event_number, zigzag};
+use trace::parts::{Part, part_id};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// What a process has stored to a mapped file.
+pub(crate) struct Stored {
+    pub process: u32,
+    /// The thread that waits for the collection.
+    pub thread: Option<u32>,
+    /// Time stamp before which it was not there.
+    pub since: u64,
+    pub address: u64,
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+    /// Number of bytes to be kept, and whether a hash of all is.
+    pub kept: usize,
+    pub is_hashed: bool,
+    pub file: Vec<u8>,
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Stored {
+    /// The event that tells of it; `buffers` has the bytes that are kept.
+    pub fn event(&self, buffers: Vec<Option<BlobId>>, tsc: u64) -> Event {
+        let hash = || xxh3_128(&self.bytes).to_le_bytes().to_vec();
+        let values = vec![
+            FieldValue::Unsigned(self.address),
+            FieldValue::Unsigned(self.offset),
+            FieldValue::Unsigned(self.bytes.len() as u64),
+            FieldValue::Bytes(self.file.clone()),
+            FieldValue::Unsigned(self.device),
+            FieldValue::Unsigned(self.inode),
+            FieldValue::Unsigned(self.kept as u64),
+            FieldValue::Bytes(if self.is_hashed { hash() } else { Vec::new() }),
+        ];
+        let row = row_of(event_number::MMAP_WRITE).expect("the table has it");
+        let since = (self.since as i64).wrapping_sub(tsc as i64).min(0);
+        let mut parts = vec![
+            Part::number(part_id::SUBMITTED, zigzag(since)),
+            Part::number(part_id::PROCESS, self.process.into()),
+        ];
+        parts.extend(self.thread.map(|thread| Part::number(part_id::THREAD, thread.into())));
+        if !buffers.is_empty() {
+            parts.push(Part::buffers(&buffers));
+        }
+        let kind = EventKind::Other(OtherEvent { row, values });
+        let extras = Extras { parts, later_fields: Vec::new() };
+        Event { extras: Some(Box::new(extras)), ..Event::new(RECORDER, tsc, kind) }
+    }
+}

@@ -1,0 +1,146 @@
+//! Stores to mapped files: the mappings are made again, and what was stored there is stored again.
+
+use std::sync::Arc;
+
+use model::mapped::{self, Store};
+use syscalls::mapping::Mapping as Asked;
+use trace::event::{Call, Content, Event, Outcome, StartHow};
+
+use super::Planner;
+use super::claims::bytes::{Bytes, Does};
+use crate::batch::What;
+use crate::mapped::{KeptStore, MappedFile, Mapping};
+use crate::order::Index;
+use crate::outcome::Stopped;
+use crate::resource::hash_of;
+
+/// Most stores that are kept until a task has nothing else to do.
+const KEPT_MAX: usize = 1 << 12;
+/// Most buffers of each of them.
+const KEPT_BUFFERS_MAX: usize = 1 << 10;
+
+impl Planner<'_> {
+    /// Follows a call that maps, moves or removes memory. The mapping of a file is made here too.
+    pub(super) fn follow_mapping(&mut self, index: Index, event: &Event, call: &Call) {
+        let process = self.lines[index].process;
+        let (judge, world) = (&mut self.judge, &self.world);
+        let mut made = None;
+        self.mapped.call(process, event, call, |fd| {
+            let table = world.descriptors(event.thread)?;
+            let description = table.get(fd)?.description;
+            // What reads find there depends on when they look.
+            judge.gets_stores(&description.path);
+            let mapping = judge
+                .is_here(description)
+                .then(|| Arc::new(Mapping::new(call.args[5], Asked::of(&call.args).length)));
+            made = mapping.clone().map(|mapping| (fd, mapping));
+            Some(MappedFile { mapping, path: description.path[..].into() })
+        });
+        let exit = match call.outcome {
+            Outcome::Returned { exit_tsc, .. } => exit_tsc.max(event.tsc),
+            Outcome::Unfinished => return,
+        };
+        if let Some((fd, mapping)) = made {
+            self.open_action(index, event.tsc, exit).what = What::Map { fd, mapping };
+        }
+        // A mapping that has grown.
+        let start = call.ret().unwrap_or(0) as u64;
+        if let Some((file, offset)) = self.mapped.at(process, start)
+            && let Some(mapping) = &file.mapping
+        {
+            mapping.reach(offset.saturating_add(Asked::of(&call.args).length.max(call.args[2])));
+        }
+    }
+
+    /// Plans what a process has stored to a mapped file, or keeps it until a task has nothing else to
+    /// do: one that is in a call may be in it until others go on.
+    pub(super) fn stores(&mut self, event: &Event) {
+        let Some(store) = Store::of(event) else { return };
+        let Some((file, offset)) = self.mapped.at(store.process, store.address) else {
+            return self.lost_stores();
+        };
+        let MappedFile { mapping: Some(mapping), path } = file.clone() else {
+            return self.count_simulated();
+        };
+        let Content::Blobs { ids, .. } = store.content() else { return };
+        let length = store.length;
+        let kept = KeptStore { mapping, path, offset, length, ids, tsc: event.tsc };
+        let fits = self.kept_stores.len() < KEPT_MAX && kept.ids.len() <= KEPT_BUFFERS_MAX;
+        match self.idle_lane(&store) {
+            Some(index) => self.store_by(index, kept),
+            None if fits => self.kept_stores.push(kept),
+            None => self.lost_stores(),
+        }
+    }
+
+    /// A lane without an open call: all tasks have the same memory, so it may be of any process.
+    fn idle_lane(&self, store: &Store<'_>) -> Option<Index> {
+        let is_idle = |index: &Index| {
+            let line = &self.lines[*index];
+            !line.has_open && line.returning.is_none() && !line.ended
+        };
+        let of_thread = store.thread.and_then(|thread| self.threads.get(&thread)).copied();
+        let all = || self.threads.values().copied().filter(is_idle);
+        let of_process = || all().find(|index| self.lines[*index].process == store.process);
+        of_thread.filter(is_idle).or_else(of_process).or_else(|| all().next())
+    }
+
+    /// Plans the stores that were kept, as a lane begins another call.
+    pub(super) fn store_kept(&mut self, index: Index) {
+        for kept in std::mem::take(&mut self.kept_stores) {
+            self.store_by(index, kept);
+        }
+    }
+
+    /// Plans the stores that were kept until nothing more came.
+    pub(super) fn store_rest(&mut self) {
+        if let Some(index) = (0..self.lines.len()).find(|index| !self.lines[*index].ended) {
+            self.store_kept(index);
+        } else if !self.kept_stores.is_empty() {
+            self.lost_stores();
+        }
+    }
+
+    fn store_by(&mut self, index: Index, kept: KeptStore) {
+        let KeptStore { mapping, path, offset, length, ids, tsc } = kept;
+        self.make_way(index);
+        let batch = &mut self.lines[index].batch;
+        let stored = match batch.add_blobs(self.trace, &ids, false) {
+            Ok(stored) => stored,
+            Err(error) => return self.shared.stop(Stopped::Unreadable(error.to_string())),
+        };
+        let first = batch.pieces.len() as u32;
+        let piece = batch.add_piece();
+        piece.stored = stored;
+        piece.true_len = length;
+        if (batch.stored_len(&batch.pieces[first as usize]) as u64) < length {
+            self.judge.gets_other_bytes(&path);
+        }
+        let what = What::Store { mapping, offset, pieces: first..first + 1 };
+        self.open_action(index, tsc, tsc).what = what;
+        if self.others_matter() || self.doubts.any() {
+            let does = Does::Writes { at: Some(offset), len: length };
+            let bytes = Bytes { file: hash_of(&path), moves: None, does };
+            self.order_by_bytes(index, Some(bytes));
+        }
+        // It takes no time.
+        self.settle(index);
+    }
+
+    /// A process begins with what its maker has mapped.
+    pub(super) fn inherit_mappings(&mut self, how: StartHow, process: u32, parent: u32) {
+        let maker = self.world.thread(parent).map(|thread| thread.process);
+        if let Some(maker) = maker.filter(|_| matches!(how, StartHow::Fork | StartHow::Vfork)) {
+            self.mapped.inherit(process, maker);
+        }
+    }
+
+    fn lost_stores(&mut self) {
+        self.count_unsupported("stores to a mapping whose beginning is missing".into());
+    }
+
+    /// Whether a call is to be passed to [`Planner::follow_mapping`].
+    pub(super) fn maps(call: &Call) -> bool {
+        mapped::is_followed(call)
+    }
+}

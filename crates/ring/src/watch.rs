@@ -1,0 +1,79 @@
+//! How an agent names the file whose mapping is to be watched.
+
+/// The file that is mapped in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapped {
+    /// That of a descriptor of the thread, from an offset on.
+    File {
+        /// The descriptor.
+        fd: i32,
+        /// The offset.
+        offset: u64,
+    },
+    /// The one that was mapped at this address until the last request to collect.
+    FormerlyAt(u64),
+    /// All that the process with this number has mapped: a child is to be watched like its parent.
+    LikeProcess(u32),
+}
+
+const FILE: u32 = 1;
+const FORMERLY_AT: u32 = 2;
+const LIKE_PROCESS: u32 = 3;
+
+impl Mapped {
+    /// The words of a request that name it.
+    pub const fn to_words(self) -> [u64; 2] {
+        match self {
+            Mapped::File { fd, offset } => [two(FILE, fd.cast_unsigned()), offset],
+            Mapped::FormerlyAt(address) => [two(FORMERLY_AT, 0), address],
+            Mapped::LikeProcess(process) => [two(LIKE_PROCESS, process), 0],
+        }
+    }
+
+    /// What such words name.
+    pub const fn of_words([first, second]: [u64; 2]) -> Option<Mapped> {
+        Some(match halves(first) {
+            (FILE, fd) => Mapped::File { fd: fd.cast_signed(), offset: second },
+            (FORMERLY_AT, _) => Mapped::FormerlyAt(second),
+            (LIKE_PROCESS, process) => Mapped::LikeProcess(process),
+            _ => return None,
+        })
+    }
+}
+
+/// What comes after a collection.
+pub mod next {
+    /// The process goes on.
+    pub const GOES_ON: u64 = 0;
+    /// It ends, or executes another program.
+    pub const ENDS: u64 = 1;
+    /// Nothing is watched any more.
+    pub const UNWATCHED: u64 = 2;
+}
+
+/// Puts two words of 32 bits together.
+pub const fn two(high: u32, low: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+/// The words that [`two`] has put together.
+pub const fn halves(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Mapped;
+
+    #[test]
+    fn words_name_what_they_were_made_of() {
+        for named in [
+            Mapped::File { fd: -1, offset: 1 << 63 },
+            Mapped::FormerlyAt(u64::MAX),
+            Mapped::LikeProcess(7),
+        ] {
+            assert_eq!(Mapped::of_words(named.to_words()), Some(named));
+        }
+        assert_eq!(Mapped::of_words([0, 0]), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! What agents ask about memory in which files are mapped.
+
+use ring::{Slot, answer};
+
+use crate::request::{Request, reply_to};
+
+/// A request about mapped files, by a thread that waits for the answer.
+pub struct Mapped {
+    /// Process id of the thread that asks.
+    pub pid: i32,
+    /// Its own id.
+    pub tid: i32,
+    /// Numbers of process and thread in the recording.
+    pub process: u32,
+    /// Number of the thread in the recording.
+    pub thread: u32,
+    /// What it asks.
+    pub wish: Wish,
+    /// To be given when it is done.
+    pub answer: Answer,
+}
+
+/// What is asked.
+pub enum Wish {
+    /// Watch memory.
+    Watch {
+        /// A thread of the process and its descriptor by which to watch; `None`: as before.
+        by: Option<(i32, i32)>,
+        /// The file that is mapped there.
+        what: ring::Mapped,
+        /// Address of the memory.
+        start: u64,
+        /// Its length.
+        length: u64,
+    },
+    /// Collect what was stored, and do not watch this memory any more.
+    Collect {
+        /// Address of the memory.
+        start: u64,
+        /// Its length; 0: all stays watched.
+        length: u64,
+        /// What comes after it: a [`ring::next`].
+        next: u64,
+    },
+}
+
+/// The answer to a request. If it is dropped, the request is refused.
+pub struct Answer {
+    slot: &'static Slot,
+    request: Option<Request>,
+}
+
+impl Answer {
+    pub(crate) fn to(slot: &'static Slot, request: Request) -> Answer {
+        Answer { slot, request: Some(request) }
+    }
+
+    /// Gives one of [`ring::answer`].
+    pub fn give(mut self, reply: u32) {
+        if let Some(request) = self.request.take() {
+            reply_to(self.slot, request, reply);
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            reply_to(self.slot, request, answer::REFUSED);
+        }
+    }
+}
