@@ -61,6 +61,7 @@ impl<'a> Moment<'a> {
         let (pid, tid) = match process.and_then(|number| world.process(number)) {
             Some(process) => (Some(process.pid), Some(process.pid)),
             None if let EventKind::State(state) = &event.kind => (Some(state.pid), Some(state.pid)),
+            None if let EventKind::Kernel(kernel) = &event.kind => (None, Some(kernel.task)),
             None if event.thread == RECORDER => (None, None),
             None => match world.ids(event.thread) {
                 Some((pid, tid)) => (Some(pid), Some(tid)),

@@ -16,6 +16,7 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
         GapWhy::Imported => ("imported", "made from a file of another tool, which proves nothing"),
         GapWhy::Traced => ("traced", "a program was traced by another one of the recording"),
         GapWhy::OwnGs => ("own-gs", "a program uses %gs itself, as the recorder does"),
+        GapWhy::KernelEvents => ("kernel-events", "the kernel dropped events of its own"),
         GapWhy::Repaired => ("repaired", "what was damaged or cut off is not here"),
         GapWhy::Interrupted => ("interrupted", "the recorder was told to end"),
     }

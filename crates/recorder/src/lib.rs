@@ -17,6 +17,8 @@ mod copies;
 mod drain;
 pub mod host;
 mod ingest;
+mod kernel;
+mod machine;
 mod mailbox;
 mod manifest;
 mod numbers;
@@ -49,6 +51,8 @@ pub use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
+pub use crate::kernel::{KernelEvents, Whose};
+pub use crate::machine::record_machine;
 use crate::mailbox::{Mailbox, Message};
 pub use crate::options::Options;
 use crate::output::Output;
@@ -187,6 +191,11 @@ impl Handle {
         self.mailbox.send(Message::IsRecorded { pid, is_gone, answer });
         let wait = if is_gone { ANSWER_WAIT_FOR_GONE } else { ANSWER_WAIT };
         answered.recv_timeout(wait).unwrap_or(false)
+    }
+
+    /// Reports a process about which events of the kernel are kept.
+    pub fn follow(&self, pid: u32) {
+        self.mailbox.leave(Message::Follow { pid, tsc: host::tsc() });
     }
 
     /// Stops recording; the program continues.

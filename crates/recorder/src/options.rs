@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trace::WriterOptions;
 
+use crate::kernel::KernelEvents;
 use crate::policy::DataRules;
 
 /// Options of a recording.
@@ -23,4 +24,6 @@ pub struct Options {
     pub manifest: bool,
     /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
+    /// Events of the kernel that are recorded as well.
+    pub kernel: Option<KernelEvents>,
 }

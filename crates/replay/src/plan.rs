@@ -254,7 +254,11 @@ impl<'a> Planner<'a> {
                 self.tally.unknown_events += 1;
                 self.tally.gaps += u64::from(unknown.is_gap());
             }
-            EventKind::Signal { .. } | EventKind::Stall { .. } | EventKind::Other(_) => {}
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_)
+            | EventKind::Other(_) => {}
         }
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();

@@ -200,6 +200,8 @@ pub enum GapWhy {
     Traced = 13,
     /// A program has code that sets `%gs`, which the agent needs.
     OwnGs = 14,
+    /// The kernel dropped events of its own, on the CPU in whose stream the gap is.
+    KernelEvents = 15,
 }
 
 /// Values in the header of a gap of the kind `OwnGs`.
@@ -245,6 +247,7 @@ impl GapWhy {
             12 => GapWhy::Interrupted,
             13 => GapWhy::Traced,
             14 => GapWhy::OwnGs,
+            15 => GapWhy::KernelEvents,
             _ => return None,
         })
     }

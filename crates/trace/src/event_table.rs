@@ -104,14 +104,17 @@ pub enum EventClass {
     Signal,
     /// The recording itself.
     Recording,
+    /// The kernel.
+    Kernel,
 }
 
 impl EventClass {
     /// All classes with their names.
-    pub const NAMES: [(&'static str, EventClass); 3] = [
+    pub const NAMES: [(&'static str, EventClass); 4] = [
         ("task", EventClass::Task),
         ("signal", EventClass::Signal),
         ("recording", EventClass::Recording),
+        ("kernel", EventClass::Kernel),
     ];
 
     /// Its name in filters, after `%`.
@@ -122,7 +125,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 8] = [
+pub static ROWS: [EventRow; 10] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -236,6 +239,38 @@ pub static ROWS: [EventRow; 8] = [
         fields: &[
             field("process", FieldType::U32, "the process's number in the trace"),
             field("status", FieldType::OptionalI32, "its wait status"),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL_LAYOUT,
+        name: "kernel_layout",
+        json_type: "kernel_layout",
+        class: EventClass::Recording,
+        producer: "the recorder",
+        about: "what is in events of the kernel that name it",
+        fields: &[
+            field("layout", FieldType::U32, "the number that they name"),
+            field("system", FieldType::Text, "the system of the kernel"),
+            field("name", FieldType::Text, "the name of the event"),
+            field(
+                "fields",
+                FieldType::Bytes,
+                "their fields, see [format.md](format.md#events-of-the-kernel)",
+            ),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL,
+        name: "kernel",
+        json_type: "kernel",
+        class: EventClass::Kernel,
+        producer: "the kernel",
+        about: "an event of the kernel, in the stream of a CPU",
+        fields: &[
+            field("layout", FieldType::U32, "the number of its layout"),
+            field("task", FieldType::U32, "id of the thread that ran, as the kernel has it"),
+            field("flags", FieldType::U32, "the kernel's flags, and 256 times its preempt count"),
+            field("values", FieldType::Bytes, "the values of the layout's fields"),
         ],
     },
 ];
