@@ -443,9 +443,26 @@ class Events:
         elif number == 8:
             event = {"type": "exit", "process": payload.number()}
             event["status"] = payload.signed() if payload.u8() else None
+        elif number == 20:
+            event = {"type": "kernel_layout", "layout": payload.number()}
+            event["system"] = payload.bytes().decode()
+            event["event"] = payload.bytes().decode()
+            whole, self.payload = payload, Payload(payload.bytes())
+            event["fields"] = self.payload.list(self.kernel_field)
+            self.payload = whole
+        elif number == 21:
+            event = {"type": "kernel"}
+            for name in ["layout", "task", "flags"]:
+                event[name] = payload.number()
+            event["values"] = base64.b64encode(payload.bytes()).decode()
         else:
             return None
         return event
+
+    def kernel_field(self):
+        payload = self.payload
+        words = [payload.bytes().decode(), payload.bytes().decode()]
+        return words + [payload.number(), payload.number()]
 
     def state(self):
         payload = self.payload

@@ -35,6 +35,8 @@ const COMMANDS: &[&str] = &[
     "stat durability TRACE --json",
     "stat patterns TRACE --json",
     "stat cache TRACE --json",
+    "stat events TRACE --json",
+    "stat cpu TRACE --json",
     "stat calls TRACE --csv",
     "stat patterns TRACE",
     "export TRACE --to jsonl --output OUT",

@@ -36,8 +36,9 @@ pub struct Options {
     call: Option<CallChoice>,
 
     /// Only these events, and no calls unless they are asked for as well: kinds (start, image, end,
-    /// signal, stall, gap, state, exit ...) and classes (%task, %signal, %recording), separated by
-    /// commas; with `!` in front, all others
+    /// signal, stall, gap, state, exit, kernel ...), classes (%task, %signal, %recording, %kernel), and
+    /// events of the kernel as SYSTEM:EVENT with `*` for any characters, separated by commas; with
+    /// `!` in front, all others
     #[arg(long, value_name = "EVENTS", value_parser = EventChoice::parse, allow_hyphen_values = true)]
     event: Option<EventChoice>,
 

@@ -1,45 +1,41 @@
 //! `reenact record`: runs supervisor, recorder and program together.
 
 pub mod args;
+mod destination;
+mod kernel;
 mod summary;
 mod written;
 
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use recorder::start_thread;
-use recorder::{Ahead, DataRule, DataRules, Every, Handle, Options, Recorder, Sink, host, state};
+use recorder::{Ahead, DataRule, DataRules, Every, Handle, Options, Recorder, host, state};
 use ring::{DataMode, Rings, Settings};
 use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
-use trace::{Compress, WriterOptions};
 
 use crate::failure::Failure;
 use crate::message;
-use crate::output;
 use crate::output::Pending;
-
-use written::Written;
 
 /// The agent, built for this version.
 static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
+    kernel::end_leftovers(args.quiet);
+    let Some((program, arguments)) = args.command.split_first() else {
+        return kernel::record_machine(&args);
+    };
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
     let calibration = host::Calibration::begin();
     let outside = state::Outside::look();
-    let (program, arguments) = args.command.split_first().expect("clap asks for PROGRAM");
     // Fail before anything is created.
     let file = supervisor::find(program).map_err(|error| launch_failure(&error))?;
     let loses_rights = supervisor::gains_rights(&file);
@@ -70,10 +66,11 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         watches_mappings: args.mmap == args::MmapMode::Writes,
         tsc_hz: preamble.tsc_hz,
     });
-    let output = create(&args, program)?;
+    let output = destination::create(&args, program)?;
     preamble.trace_dev = output.device;
+    let kernel = kernel::begin(&args)?;
     let options = Options {
-        writer: WriterOptions { compress: compress(args.compress), ..WriterOptions::default() },
+        writer: destination::writer_options(&args),
         size_max: args.max_size,
         duration: args.duration,
         until_exit: args.until_exit,
@@ -82,12 +79,14 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data,
         watches_mappings: args.mmap == args::MmapMode::Writes,
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
+        kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
     let mut observer = Glue {
         arenas: vec![arena],
         handle: recorder.handle(),
+        has_kernel: kernel.is_some(),
         ahead: Ahead::default(),
         outside,
         output: output.pending,
@@ -116,7 +115,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         let failure = launch_failure(&error);
         // Die of the same signal, as a shell does. No trace is left, as with any other failure.
         if let LaunchError::Killed { status, .. } = error {
-            drop(observer);
+            drop((observer, kernel));
             failure.report();
             return Ok(end_by(libc::WTERMSIG(status)));
         }
@@ -125,6 +124,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let outcome = supervisor.serve(&mut observer, &done);
     if let Outcome::Abandoned(signal) = outcome {
         message::warn("told to end once more: the trace has no end");
+        drop(kernel);
         return Ok(end_by(signal));
     }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
@@ -150,54 +150,6 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         Outcome::Ended(status) => ExitCode::from(libc::WEXITSTATUS(status) as u8),
         Outcome::ToldToEnd(signal) | Outcome::Abandoned(signal) => end_by(signal),
     })
-}
-
-/// Destination of the trace.
-struct Output {
-    sink: Sink,
-    /// Device of the file, 0 if it is none.
-    device: u64,
-    /// True if nothing else may be written to standard output.
-    is_stdout: bool,
-    pending: Pending,
-    /// The file, if it has a name.
-    written: Option<Written>,
-}
-
-fn create(args: &args::Args, program: &OsStr) -> Result<Output, Failure> {
-    let path = args.output.clone().unwrap_or_else(|| {
-        let name = Path::new(program).file_name().unwrap_or(program);
-        PathBuf::from(name).with_added_extension("rnt")
-    });
-    let (file, pending) = output::create(&path, args.force, &[]).map_err(Failure::Recorder)?;
-    if path.as_os_str() == "-" {
-        let sink = Sink::Stream(Box::new(file));
-        return Ok(Output { sink, device: 0, is_stdout: true, pending, written: None });
-    }
-    let device = file.metadata().map_or(0, |meta| meta.dev());
-    let is_stdout = is_standard_output(&file);
-    let written = Written::new(&file);
-    Ok(Output { sink: Sink::File(file), device, is_stdout, pending, written })
-}
-
-/// Returns true if a named file is our standard output, as /dev/stdout is. Devices do not count:
-/// output to them does not mix with the trace.
-fn is_standard_output(file: &File) -> bool {
-    let stdout = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-    let (Ok(found), Ok(stdout)) = (file.metadata(), stdout.and_then(|file| file.metadata())) else {
-        return false;
-    };
-    let mixes = found.is_file() || found.file_type().is_fifo();
-    mixes && (found.dev(), found.ino()) == (stdout.dev(), stdout.ino())
-}
-
-fn compress(choice: args::Compression) -> Compress {
-    match choice {
-        args::Compression::Auto => Compress::Adaptive,
-        args::Compression::Zstd(level) => Compress::Zstd(level),
-        args::Compression::Lz4 => Compress::Lz4,
-        args::Compression::None => Compress::None,
-    }
 }
 
 fn data_rules(args: &args::Args) -> DataRules {
@@ -231,6 +183,8 @@ struct Glue {
     /// All arenas.
     arenas: Vec<ring::Arena>,
     handle: Handle,
+    /// True if events of the kernel are recorded.
+    has_kernel: bool,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
     outside: state::Outside,
@@ -273,6 +227,9 @@ impl Observer for Glue {
     fn image(&mut self, stop: &ExecStop) {
         self.keep_output();
         let &ExecStop { pid, process, known } = stop;
+        if self.has_kernel {
+            self.handle.follow(pid);
+        }
         let before = self.ahead.take(process);
         if before.is_none() {
             self.handle.process_seen(process, pid);

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use syscalls::record::{IMAGE_ARG, RESULT, data_flag, enter_flag, part};
 use trace::event::{
-    BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd, Outcome,
-    Preamble, ProcessState, StartHow, Totals,
+    BLOB_BYTES_MAX, CPU_STREAM, Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd,
+    Outcome, Preamble, ProcessState, StartHow, Totals,
 };
+use trace::kernel::{KernelEvent, KernelField, KernelKind, KernelLayout, KernelValue, put_value};
 use trace::{Writer, WriterOptions};
 
 /// Ticks at the start; one tick is one nanosecond.
@@ -221,6 +222,26 @@ impl Sample {
         info[..4].copy_from_slice(&14i32.to_le_bytes());
         self.event(1, EventKind::Signal { signal: 14, handler: 0x4000, info });
         self.event(1, EventKind::Stall { ns: 1500 });
+        let mut layout = KernelLayout {
+            number: 0,
+            system: "sched".into(),
+            name: "sched_waking".into(),
+            fields: [("comm", KernelKind::Text), ("pid", KernelKind::Signed)]
+                .map(|(name, kind)| KernelField {
+                    name: name.into(),
+                    c_type: "int".into(),
+                    kind,
+                    size: 4,
+                })
+                .to_vec(),
+        };
+        layout.number_by_content(&[]);
+        let mut values = Vec::new();
+        put_value(&mut values, KernelValue::Text(b"\x1b[31mcp"));
+        put_value(&mut values, KernelValue::Signed(100));
+        let kernel = KernelEvent { layout: layout.number, task: 102, flags: 1, values };
+        self.event(0, EventKind::KernelLayout(Box::new(layout)));
+        self.event(CPU_STREAM | 1, EventKind::Kernel(kernel));
         self.event(3, EventKind::End { calls: 1 });
         self.event(0, EventKind::Exit { process: 2, status: Some(0x100) });
         self.event(2, EventKind::End { calls: 1 });

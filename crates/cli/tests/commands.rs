@@ -70,7 +70,7 @@ fn show_prints_lines() {
         shown.contains("100/101   0.000010 openat(AT_FDCWD</work place>, \"/tmp/\\033[31m\\377\"")
     );
     assert!(shown.contains("100       0.000014 --- waited 1.5 us for the recorder ---"), "{shown}");
-    assert!(shown.ends_with("100       0.000019 +++ exited with 0 +++\n"), "{shown}");
+    assert!(shown.ends_with("100       0.000021 +++ exited with 0 +++\n"), "{shown}");
     assert!(!shown.contains('\x1b'), "no colours in a file");
 }
 

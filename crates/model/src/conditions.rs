@@ -7,7 +7,7 @@ use trace::event::{Call, EventKind};
 use trace::event_table::{self, EventClass, EventRow};
 
 use crate::decode::shape::{Shape, shape_of};
-use crate::{Moment, Step, Surroundings, glob};
+use crate::{Moment, Step, Surroundings, World, glob};
 
 /// Conditions on events; all must hold.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl Conditions {
         match &moment.event.kind {
             EventKind::Call(call) => self.accepts_call(call, moment),
             kind => match &self.events {
-                Some(events) => events.accepts(kind),
+                Some(events) => events.accepts(kind, moment.world),
                 None => !self.is_about_calls(),
             },
         }
@@ -202,17 +202,24 @@ impl CallChoice {
 pub struct EventChoice {
     negated: bool,
     kinds: Vec<&'static EventRow>,
+    /// Patterns for events of the kernel, as `SYSTEM:EVENT`.
+    kernel: Vec<String>,
 }
 
 impl EventChoice {
-    /// Parses a list of kinds and `%classes`, separated by commas. A leading `!` negates it.
+    /// Parses a list of kinds, `%classes` and events of the kernel as `SYSTEM:EVENT` with `*` for any
+    /// characters, separated by commas. A leading `!` negates it.
     pub fn parse(text: &str) -> Result<EventChoice, String> {
         let (negated, list) = match text.strip_prefix('!') {
             Some(list) => (true, list),
             None => (false, text),
         };
-        let mut kinds = Vec::new();
+        let (mut kinds, mut kernel) = (Vec::new(), Vec::new());
         for item in list.split(',') {
+            if item.contains(':') {
+                kernel.push(item.to_string());
+                continue;
+            }
             let before = kinds.len();
             kinds.extend(event_table::rows().filter(|row| match item.strip_prefix('%') {
                 Some(class) => row.class.name() == class,
@@ -222,18 +229,31 @@ impl EventChoice {
                 let names: Vec<&str> = event_table::rows().map(|row| row.name).collect();
                 let classes = EventClass::NAMES.map(|(name, _)| format!("%{name}"));
                 return Err(format!(
-                    "'{item}' is no kind of event; there are {}, and the classes {}",
+                    "'{item}' is no kind of event; there are {}, the classes {}, and events of the \
+                     kernel as SYSTEM:EVENT",
                     names.join(", "),
                     classes.join(", ")
                 ));
             }
         }
-        Ok(EventChoice { negated, kinds })
+        Ok(EventChoice { negated, kinds, kernel })
     }
 
-    fn accepts(&self, kind: &EventKind) -> bool {
-        let named = kind.row().is_some_and(|row| self.kinds.contains(&row));
+    fn accepts(&self, kind: &EventKind, world: &World) -> bool {
+        let by_kind = kind.row().is_some_and(|row| self.kinds.contains(&row));
+        let named = by_kind || self.names(kind, world).unwrap_or(false);
         named != self.negated
+    }
+
+    /// Returns true if a pattern fits an event of the kernel.
+    fn names(&self, kind: &EventKind, world: &World) -> Option<bool> {
+        let EventKind::Kernel(event) = kind else { return None };
+        if self.kernel.is_empty() {
+            return None;
+        }
+        let name = world.kernel_layouts().get(event.layout)?.full_name();
+        let fits = |glob: &String| glob::matches(glob.as_bytes(), name.as_bytes());
+        Some(self.kernel.iter().any(fits))
     }
 }
 
@@ -269,7 +289,7 @@ fn unknown_call(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::event::Outcome;
+    use trace::event::{Event, KernelEvent, KernelLayout, Outcome};
 
     fn shape(nr: u16) -> Shape {
         let outcome = Outcome::Returned { exit_tsc: 0, ret: 0 };
@@ -295,12 +315,34 @@ mod tests {
     #[test]
     fn events_have_names_and_classes() {
         let check = |text: &str| EventChoice::parse(text).unwrap();
+        let mut world = World::default();
         let (stall, end) = (EventKind::Stall { ns: 1 }, EventKind::End { calls: 1 });
-        assert!(check("stall").accepts(&stall) && !check("stall").accepts(&end));
-        assert!(check("%task").accepts(&end) && !check("%task").accepts(&stall));
-        assert!(check("!end,gap").accepts(&stall) && !check("!end,gap").accepts(&end));
+        assert!(check("stall").accepts(&stall, &world) && !check("stall").accepts(&end, &world));
+        assert!(check("%task").accepts(&end, &world) && !check("%task").accepts(&stall, &world));
+        assert!(
+            check("!end,gap").accepts(&stall, &world) && !check("!end,gap").accepts(&end, &world)
+        );
         assert!(EventChoice::parse("stalls").unwrap_err().contains("%recording"));
         assert!(EventChoice::parse("%file").is_err() && EventChoice::parse("").is_err());
+        let layout = KernelLayout {
+            number: 5,
+            system: "sched".into(),
+            name: "sched_switch".into(),
+            fields: Vec::new(),
+        };
+        let told = Event::new(0, 1, EventKind::KernelLayout(Box::new(layout)));
+        world.apply(&told, &mut crate::InlineOnly);
+        let kernel = |layout| EventKind::Kernel(KernelEvent { layout, ..KernelEvent::default() });
+        let (switch, unknown) = (kernel(5), kernel(6));
+        for (text, fits) in
+            [("sched:*", true), ("*:sched_switch", true), ("irq:*", false), ("!irq:*", true)]
+        {
+            assert_eq!(check(text).accepts(&switch, &world), fits, "{text}");
+        }
+        assert!(
+            check("kernel").accepts(&unknown, &world) && check("%kernel").accepts(&switch, &world)
+        );
+        assert!(!check("sched:*").accepts(&unknown, &world) && !check("*:*").accepts(&end, &world));
     }
 
     #[test]

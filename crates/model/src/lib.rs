@@ -12,6 +12,7 @@ mod effects;
 pub mod file_use;
 mod filters;
 pub mod glob;
+pub mod kernel_events;
 pub mod mapped;
 pub mod mappings;
 mod moment;

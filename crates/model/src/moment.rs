@@ -75,6 +75,7 @@ impl<'a> Moment<'a> {
                 (Some(process.pid), Some(thread.map_or(process.pid, |(_, tid)| tid)))
             }
             None if let EventKind::State(state) = &event.kind => (Some(state.pid), Some(state.pid)),
+            None if let EventKind::Kernel(kernel) = &event.kind => (None, Some(kernel.task)),
             None if event.thread == RECORDER => (None, None),
             None => match world.ids(event.thread) {
                 Some((pid, tid)) => (Some(pid), Some(tid)),

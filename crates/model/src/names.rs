@@ -19,6 +19,7 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
         GapWhy::Unwatched => {
             ("unwatched", "what a process stores to mapped files is not recorded from here on")
         }
+        GapWhy::KernelEvents => ("kernel-events", "the kernel dropped events of its own"),
         GapWhy::Repaired => ("repaired", "what was damaged or cut off is not here"),
         GapWhy::Interrupted => ("interrupted", "the recorder was told to end"),
     }

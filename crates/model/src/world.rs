@@ -16,6 +16,7 @@ use std::rc::Rc;
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::part;
 use trace::event::{Call, Data, ProcessState, StartHow};
+use trace::kernel::KernelLayouts;
 
 use crate::budget::{Budget, Held};
 use crate::contents::Contents;
@@ -147,6 +148,8 @@ pub struct World {
     open_ids: OpenIds,
     /// Number of descriptors and tasks left out for lack of budget.
     left_out: u64,
+    /// What is in events of the kernel.
+    kernel_layouts: KernelLayouts,
 }
 
 /// Returns the budget share of a state.
@@ -247,6 +250,11 @@ impl World {
     /// Returns the path of a thread's working directory, empty if unknown.
     pub fn cwd(&self, thread: u32) -> Vec<u8> {
         self.directory(thread).map(|directory| directory.path.clone()).unwrap_or_default()
+    }
+
+    /// What is in events of the kernel.
+    pub fn kernel_layouts(&self) -> &KernelLayouts {
+        &self.kernel_layouts
     }
 
     /// Number of descriptors and tasks left out because too many lived at the same time.

@@ -149,6 +149,8 @@ impl<W: Write> Exporter<W> {
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
         }

@@ -109,6 +109,9 @@ impl Drain {
 
     /// Records until nothing is left to record.
     pub fn run(mut self) -> Summary {
+        if let Some(kernel) = &self.options.kernel {
+            kernel.introduce(&mut self.out);
+        }
         let mut pace = Pace::new();
         let mut flushed = Instant::now();
         let mut polled = Instant::now();
@@ -118,6 +121,8 @@ impl Drain {
                 arena.control().clock.store(host::tsc(), Ordering::Relaxed);
             }
             let bytes = self.round();
+            let kernel = self.options.kernel.as_ref();
+            let kernel_bytes = kernel.map_or(0, |kernel| kernel.read(&mut self.out));
             self.check_control();
             for (pid, is_gone, answer) in self.asked.drain(..) {
                 // The receiver may be gone.
@@ -140,7 +145,7 @@ impl Drain {
             let (slots, mailbox) = (&self.slots, &self.mailbox);
             let bells = slots.arenas().iter().map(|arena| &arena.control().doorbell);
             let bells: Vec<&Line> = bells.collect();
-            pace.rest(bytes, &bells, || mailbox.is_filled() || slots.urgent());
+            pace.rest(bytes + kernel_bytes, &bells, || mailbox.is_filled() || slots.urgent());
         }
     }
 
@@ -170,6 +175,11 @@ impl Drain {
                 Message::Stored(stored, tsc) => {
                     self.out.stored(&stored, tsc);
                     self.mailbox.stored(stored.bytes.len());
+                }
+                Message::Follow { pid, tsc } => {
+                    if let Some(kernel) = &self.options.kernel {
+                        kernel.follow(pid, tsc);
+                    }
                 }
                 Message::Stop(why, text) => self.stop(why, text),
             }
@@ -339,6 +349,9 @@ impl Drain {
         for arena in self.slots.arenas() {
             pass_through(arena, why);
         }
+        if let Some(kernel) = &self.options.kernel {
+            kernel.pause();
+        }
         if matches!(why, GapWhy::SizeLimit | GapWhy::WriteFailed) {
             self.out.discard();
         }
@@ -363,6 +376,9 @@ impl Drain {
     fn finish(mut self) -> Summary {
         let dead = self.processes.dead();
         self.bury(&dead, false);
+        if let Some(kernel) = &self.options.kernel {
+            kernel.finish(&mut self.out);
+        }
         let disowned = self.slots.disowned();
         let counts = self.slots.close(&mut self.out);
         let (mut not_seen, mut changed) = (NotSeen::default(), None);
@@ -436,6 +452,7 @@ impl Drain {
             .saturating_sub(totals.calls_written.saturating_add(self.out.calls_discarded));
         let mut summary = Summary {
             calls: totals.calls_written,
+            kernel_events: self.out.kernel_events,
             threads: totals.threads,
             processes: totals.processes,
             data_bytes: totals.data_bytes,

@@ -17,6 +17,8 @@ mod copies;
 mod drain;
 pub mod host;
 mod ingest;
+mod kernel;
+mod machine;
 mod mailbox;
 mod manifest;
 mod mapped;
@@ -51,6 +53,8 @@ pub use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
+pub use crate::kernel::{KernelEvents, Whose};
+pub use crate::machine::record_machine;
 use crate::mailbox::{Mailbox, Message};
 use crate::mapped::Terms;
 pub use crate::mapped::{Asked, Every, Who, Wish};
@@ -212,6 +216,11 @@ impl Handle {
             }
             None => (asked.answer)(ring::answer::REFUSED),
         }
+    }
+
+    /// Reports a process about which events of the kernel are kept.
+    pub fn follow(&self, pid: u32) {
+        self.mailbox.leave(Message::Follow { pid, tsc: host::tsc() });
     }
 
     /// Stops recording; the program continues.

@@ -76,6 +76,13 @@ pub(crate) enum Message {
         /// Receives the answer once all records published before are read.
         answer: Sender<bool>,
     },
+    /// Keep events of the kernel that are about this process and those that it makes.
+    Follow {
+        /// Its id.
+        pid: u32,
+        /// Since when.
+        tsc: u64,
+    },
     /// Stop recording.
     Stop(GapWhy, String),
 }

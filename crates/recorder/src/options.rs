@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use trace::WriterOptions;
 
+use crate::kernel::KernelEvents;
 use crate::mapped::Every;
 use crate::policy::DataRules;
 
@@ -28,4 +29,6 @@ pub struct Options {
     pub mappings_every: Every,
     /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
+    /// Events of the kernel that are recorded as well.
+    pub kernel: Option<KernelEvents>,
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use syscalls::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
+use trace::kernel::KernelRef;
 use trace::manifest::{Ending, Entry, ManifestWriter};
 use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
@@ -19,6 +20,8 @@ use crate::stored::Stored;
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
 /// Weight of a call without data in that count.
 const CALL_BYTES: u64 = 32;
+/// Weight of an event of the kernel, beside its values.
+const KERNEL_BYTES: u64 = 16;
 /// Weight of another event: including the head of its thread's block, twice.
 const EVENT_BYTES: u64 = 192;
 /// Room for a manifest entry and those that are not written yet.
@@ -61,6 +64,8 @@ pub(crate) struct Output {
     pub slow_calls: u64,
     /// Bytes in the buffers of written calls, as the program had them.
     pub data_bytes: u64,
+    /// Events of the kernel handed to the writer.
+    pub kernel_events: u64,
     /// Gaps written.
     pub gaps: u64,
     /// Reason and text of the first gap written.
@@ -105,6 +110,7 @@ impl Output {
             calls_discarded: 0,
             slow_calls: 0,
             data_bytes: 0,
+            kernel_events: 0,
             gaps: 0,
             first_gap: None,
             traced: HashSet::new(),
@@ -220,6 +226,21 @@ impl Output {
         self.unchecked += EVENT_BYTES;
         self.data_bytes += stored.bytes.len() as u64;
         self.write(stored.event(ids, tsc));
+    }
+
+    /// Hands over an event of the kernel.
+    pub fn kernel(&mut self, cpu: u32, tsc: u64, event: &KernelRef<'_>) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += KERNEL_BYTES + event.values.len() as u64;
+        if self.unchecked >= self.check_bytes {
+            self.check_room();
+        }
+        match self.writer.kernel(cpu, tsc, event) {
+            Ok(()) => self.kernel_events += 1,
+            Err(error) => self.fail(&error),
+        }
     }
 
     /// Stores at most `BLOB_BYTES_MAX` bytes.

@@ -301,6 +301,8 @@ impl Policy {
             | EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
         }

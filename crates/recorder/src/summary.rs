@@ -8,6 +8,8 @@ use syscalls::record::GapWhy;
 pub struct Summary {
     /// Calls in the trace.
     pub calls: u64,
+    /// Events of the kernel in the trace.
+    pub kernel_events: u64,
     /// Threads that were recorded.
     pub threads: u32,
     /// Processes that were recorded.

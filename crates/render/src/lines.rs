@@ -9,7 +9,8 @@ use model::{Contents, Moment, names};
 use syscalls::abi::signals;
 use syscalls::record::part;
 use trace::event::FieldValue;
-use trace::event::{Call, EventKind, OtherEvent, StartHow};
+use trace::event::{Call, EventKind, KernelEvent, OtherEvent, StartHow};
+use trace::kernel::KernelValue;
 
 use crate::amounts::show_time;
 use crate::escape::{escape, quote};
@@ -31,6 +32,7 @@ pub struct Look {
 const RED: &str = "31";
 const YELLOW: &str = "33";
 const CYAN: &str = "36";
+const GREY: &str = "90";
 const ALARM: &str = "1;31";
 
 /// Appends the line of an event, if it has one.
@@ -42,7 +44,7 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             out.push('\n');
             return;
         }
-        EventKind::State(_) | EventKind::Unknown(_) => return,
+        EventKind::State(_) | EventKind::KernelLayout(_) | EventKind::Unknown(_) => return,
         EventKind::End { .. } if moment.is_last_thread() => return,
         EventKind::Signal { signal, info, .. } => {
             let mut text = String::from("--- ");
@@ -87,6 +89,7 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             line.push_str(" !!!");
             (ALARM, line)
         }
+        EventKind::Kernel(event) => (GREY, kernel(event, moment)),
         EventKind::Other(other) => match Store::of(moment.event) {
             Some(store) => (YELLOW, stored(&store, contents, look.style)),
             None => (YELLOW, fields(other)),
@@ -113,6 +116,34 @@ fn stored(store: &Store<'_>, contents: &mut dyn Contents, style: Style) -> Strin
         }
     }
     line.push_str(" ---");
+    line
+}
+
+/// Formats an event of the kernel: the thread that ran, its name, its fields.
+fn kernel(event: &KernelEvent, moment: &Moment<'_>) -> String {
+    let mut line = format!("<{}> ", event.task);
+    let Some(layout) = moment.world.kernel_layouts().get(event.layout) else {
+        let _ = write!(line, "an event of the kernel without a layout ({})", event.layout);
+        return line;
+    };
+    escape(&mut line, layout.name.as_bytes(), &[]);
+    for (field, value) in layout.values(&event.values) {
+        line.push(' ');
+        escape(&mut line, field.name.as_bytes(), &[]);
+        line.push('=');
+        match value {
+            // As large as an address: hardly anything else is.
+            KernelValue::Unsigned(number) if number >> 32 != 0 => {
+                let _ = write!(line, "{number:#x}");
+            }
+            KernelValue::Unsigned(number) => line.push_str(&number.to_string()),
+            KernelValue::Signed(number) => line.push_str(&number.to_string()),
+            KernelValue::Text(text) => quote(&mut line, text),
+            KernelValue::Bytes(bytes) => {
+                bytes.iter().for_each(|byte| _ = write!(line, "{byte:02x}"));
+            }
+        }
+    }
     line
 }
 

@@ -7,6 +7,7 @@ use syscalls::abi::signals;
 use syscalls::record::RESULT;
 use trace::event::FieldValue;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
+use trace::kernel::KernelValue;
 use trace::parts::{PartMeaning, PartValue};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -107,6 +108,41 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
         EventKind::State(state) => {
             head(json, "state", moment);
             self::state(json, state);
+        }
+        EventKind::Kernel(event) => {
+            head(json, "kernel", moment);
+            json.key("flags").uint(event.flags.into());
+            let layout = moment.world.kernel_layouts().get(event.layout);
+            if let Some(layout) = layout {
+                json.key("system").str(&layout.system);
+                json.key("event").str(&layout.name);
+                json.key("fields").object(|json| {
+                    for (field, value) in layout.values(&event.values) {
+                        json.key(&field.name);
+                        match value {
+                            KernelValue::Unsigned(number) => json.uint(number),
+                            KernelValue::Signed(number) => json.int(number),
+                            KernelValue::Text(bytes) => json.bytes(bytes),
+                            KernelValue::Bytes(bytes) => json.bytes(bytes),
+                        }
+                    }
+                });
+            }
+        }
+        EventKind::KernelLayout(layout) => {
+            head(json, "kernel_layout", moment);
+            json.key("layout").uint(layout.number.into());
+            json.key("system").str(&layout.system);
+            json.key("name").str(&layout.name);
+            json.key("fields").array(|json| {
+                for field in &layout.fields {
+                    json.object(|json| {
+                        json.key("name").str(&field.name);
+                        json.key("type").str(&field.c_type);
+                        json.key("size").uint(field.size.into());
+                    });
+                }
+            });
         }
         EventKind::Other(other) => {
             head(json, other.row.json_type, moment);

@@ -269,7 +269,10 @@ impl<'a> Planner<'a> {
                 self.tally.gaps += u64::from(unknown.is_gap());
             }
             EventKind::Other(_) => self.stores(event),
-            EventKind::Signal { .. } | EventKind::Stall { .. } => {}
+            EventKind::Signal { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_) => {}
         }
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();

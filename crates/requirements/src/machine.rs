@@ -20,11 +20,28 @@ pub fn all() -> Vec<Check> {
         ipc_namespace(),
         cpus(),
         directory(),
+        kernel_events(),
     ]
 }
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}
+
+/// Whether `record --kernel` can be used; nothing else needs it.
+fn kernel_events() -> Check {
+    let name = "kernel events";
+    match ftrace::Tracefs::find() {
+        Err(error) => Check::ok(name, format!("not for `record --kernel`: {error}")),
+        Ok(tracefs) => match tracefs.leftovers()[..] {
+            [] => Check::ok(name, "tracefs can be used"),
+            ref left => Check::limited(
+                name,
+                format!("those of a recording that was killed go on: {}", left.join(", ")),
+                "the next `reenact record` ends them",
+            ),
+        },
+    }
 }
 
 fn is_root() -> bool {

@@ -73,10 +73,13 @@ impl<'a> Cut<'a> {
                 self.parts.ended(event);
                 if shown { self.write(event) } else { Ok(()) }
             }
+            // Events that are kept may name any of them.
+            EventKind::KernelLayout(_) => self.write(event),
             EventKind::Gap { .. } if event.thread == RECORDER && wanted => self.write(event),
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
+            | EventKind::Kernel(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {
                 if !wanted {

@@ -6,11 +6,13 @@
 
 pub mod cache;
 pub mod calls;
+pub mod cpu_time;
 pub mod durability;
 pub mod files;
 pub mod group;
 pub mod heat;
 pub mod histogram;
+pub mod kernel_counts;
 pub mod lanes;
 mod numbered;
 pub mod offsets;

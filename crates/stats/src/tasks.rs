@@ -202,9 +202,11 @@ impl Fold for Tasks {
                     self.exits.insert(*process, (occasion.enter_ns, *status));
                 }
             }
-            // The last two may be of no thread.
+            // Most of these may be of no thread.
             EventKind::Gap { .. }
             | EventKind::State(_)
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
             _ => self.thread(occasion.event.thread).add(occasion),

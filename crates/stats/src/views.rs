@@ -1,7 +1,9 @@
 //! The table of views. A new view is a file with its `VIEW`, and a row here.
 
 use crate::view::ViewRow;
-use crate::{cache, calls, durability, files, patterns, spread, tasks, timeline};
+use crate::{
+    cache, calls, cpu_time, durability, files, kernel_counts, patterns, spread, tasks, timeline,
+};
 
 /// All views, in the order in which they are listed. The first one is shown unless told otherwise.
 pub static VIEWS: &[&ViewRow] = &[
@@ -15,6 +17,8 @@ pub static VIEWS: &[&ViewRow] = &[
     &durability::VIEW,
     &patterns::VIEW,
     &cache::VIEW,
+    &kernel_counts::VIEW,
+    &cpu_time::VIEW,
 ];
 
 /// Returns the view of a name.

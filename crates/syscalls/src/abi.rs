@@ -7,4 +7,5 @@ pub mod files;
 pub mod memory;
 pub mod rings;
 pub mod signals;
+pub mod states;
 pub mod tasks;

@@ -217,6 +217,8 @@ pub enum GapWhy {
     /// What a process stores to mapped files is not recorded from here on. Detail: an
     /// [`unwatched`].
     Unwatched = 15,
+    /// The kernel dropped events of its own, on the CPU in whose stream the gap is.
+    KernelEvents = 16,
 }
 
 /// Values in the header of a gap of the kind `OwnGs`.
@@ -279,6 +281,7 @@ impl GapWhy {
             13 => GapWhy::Traced,
             14 => GapWhy::OwnGs,
             15 => GapWhy::Unwatched,
+            16 => GapWhy::KernelEvents,
             _ => return None,
         })
     }

@@ -10,6 +10,7 @@ use crate::event::{
 use crate::event_fields::{FieldVisitor, UNKNOWN_CODE};
 use crate::event_table::{self, Field, ROWS};
 use crate::format::{EVENT_BYTES_MAX, Head, call_tag, data_tag, event_number, event_tag, unzigzag};
+use crate::kernel::KernelEvent;
 use crate::parts::get_parts;
 use crate::slots::Slots;
 use crate::wire::{Cursor, Malformed};
@@ -111,7 +112,8 @@ impl Decoder {
             return Ok(());
         }
         let body = from.bytes()?;
-        let (kind, later_fields) = body_of(tag & event_tag::NUMBER, body)?;
+        let number = tag & event_tag::NUMBER;
+        let (kind, later_fields) = body_of(number, body, std::mem::take(&mut event.kind))?;
         event.kind = kind;
         self.unknown += u64::from(matches!(event.kind, EventKind::Unknown(_)));
         let parts = if tag & event_tag::PARTS != 0 { get_parts(from)? } else { Vec::new() };
@@ -209,12 +211,21 @@ impl Decoder {
     }
 }
 
-/// The event of a kind, and the bytes of fields that its row does not have.
-fn body_of(number: u8, body: &[u8]) -> Result<(EventKind, &[u8]), Malformed> {
+/// The event of a kind, and the bytes of fields that its row does not have. May reuse the memory of
+/// another event.
+fn body_of(number: u8, body: &[u8], spare: EventKind) -> Result<(EventKind, &[u8]), Malformed> {
     let unknown =
         || Ok((EventKind::Unknown(UnknownEvent { number, body: body.to_vec() }), &[][..]));
     let Some(row) = event_table::row_of(number) else { return unknown() };
-    let mut kind = EventKind::blank(row);
+    let mut kind = match spare {
+        // There may be very many.
+        EventKind::Kernel(event) if number == event_number::KERNEL => {
+            let mut values = event.values;
+            values.clear();
+            EventKind::Kernel(KernelEvent { values, ..KernelEvent::default() })
+        }
+        _ => EventKind::blank(row),
+    };
     let mut from = Cursor::new(body, 0);
     let mut get = GetFields { from: &mut from, blob: &mut 0, is_framed: true, since: u32::MAX };
     match kind.visit(&mut get) {
@@ -284,7 +295,8 @@ impl FieldVisitor for GetFields<'_, '_> {
 
     fn bytes(&mut self, field: &'static Field, value: &mut Vec<u8>) -> Result<(), Malformed> {
         if !self.is_missing(field) {
-            *value = self.from.bytes()?.to_vec();
+            value.clear();
+            value.extend_from_slice(self.from.bytes()?);
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ use crate::event::{
 };
 use crate::event_fields::FieldVisitor;
 use crate::event_table::Field;
-use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_tag, zigzag};
+use crate::format::{EVENT_BYTES_MAX, call_tag, data_tag, event_number, event_tag, zigzag};
+use crate::kernel::KernelRef;
 use crate::parts::{PARTS_BYTES_MAX, Part, put_parts};
 use crate::slots::Slots;
 use crate::wire::{Malformed, Scratch, put_bytes, put_length_before, put_number};
@@ -226,6 +227,21 @@ impl Encoder {
         if !event.parts().is_empty() {
             return self.end_with_parts(before, event.parts());
         }
+        self.end(before)
+    }
+
+    /// Adds an event of the kernel, as [`Encoder::event`] would.
+    pub fn kernel(&mut self, tsc: u64, event: &KernelRef<'_>) -> Result<(), WriteError> {
+        let before = self.begin(tsc);
+        self.bytes.push(event_tag::EVENT | event_number::KERNEL);
+        put_number(&mut self.bytes, zigzag(tsc.wrapping_sub(self.clock) as i64));
+        self.clock = tsc;
+        let body = self.bytes.len();
+        for number in [event.layout, event.task, event.flags] {
+            put_number(&mut self.bytes, number.into());
+        }
+        put_bytes(&mut self.bytes, event.values);
+        put_length_before(&mut self.bytes, body);
         self.end(before)
     }
 

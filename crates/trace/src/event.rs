@@ -9,6 +9,7 @@ pub use syscalls::record::{GapWhy, Identity, StartHow};
 
 use crate::event_table::EventRow;
 use crate::format::event_number;
+pub use crate::kernel::{KernelEvent, KernelLayout};
 use crate::parts::Part;
 
 /// Stream of the recorder's own events. The program's threads count from 1.
@@ -138,6 +139,10 @@ pub enum EventKind {
         /// Its wait status, if known.
         status: Option<i32>,
     },
+    /// An event of the kernel, in the stream of the CPU on which it happened.
+    Kernel(KernelEvent),
+    /// By the recorder: what is in events of the kernel that name it.
+    KernelLayout(Box<KernelLayout>),
     /// An event of a kind that has nothing but its row.
     Other(OtherEvent),
     /// An event that this version does not know: by a later one.

@@ -8,6 +8,7 @@ use crate::event::{
 };
 use crate::event_table::{EventRow, Field, FieldType, ROWS};
 use crate::format::event_number;
+use crate::kernel::{KernelEvent, get_fields, put_fields};
 use crate::wire::Malformed;
 
 /// A code has no meaning in this version: the event is one that this version does not know.
@@ -133,6 +134,8 @@ impl EventKind {
             EventKind::Gap { .. } => event_number::GAP,
             EventKind::State(_) => event_number::STATE,
             EventKind::Exit { .. } => event_number::EXIT,
+            EventKind::Kernel(_) => event_number::KERNEL,
+            EventKind::KernelLayout(_) => event_number::KERNEL_LAYOUT,
         };
         ROWS.iter().find(|row| row.number == number)
     }
@@ -155,13 +158,15 @@ impl EventKind {
             }
             event_number::STATE => EventKind::State(Box::default()),
             event_number::EXIT => EventKind::Exit { process: 0, status: None },
+            event_number::KERNEL => EventKind::Kernel(KernelEvent::default()),
+            event_number::KERNEL_LAYOUT => EventKind::KernelLayout(Box::default()),
             _ => EventKind::Other(OtherEvent::blank(row)),
         }
     }
 
     /// Visits its fields. A call has none, and of an unknown event nobody knows them.
     pub fn visit(&mut self, visitor: &mut impl FieldVisitor) -> Result<(), Malformed> {
-        use FieldType::{Memory, OptionalI32, Siginfo, Text, U8, U32, U64};
+        use FieldType::{Bytes, Memory, OptionalI32, Siginfo, Text, U8, U32, U64};
         let Some(row) = self.row() else { return Ok(()) };
         let mut fields = Dealer(row.fields.iter());
         match self {
@@ -198,6 +203,22 @@ impl EventKind {
             EventKind::Exit { process, status } => {
                 visitor.u32(fields.next(U32)?, process)?;
                 visitor.optional_i32(fields.next(OptionalI32)?, status)
+            }
+            EventKind::Kernel(event) => {
+                visitor.u32(fields.next(U32)?, &mut event.layout)?;
+                visitor.u32(fields.next(U32)?, &mut event.task)?;
+                visitor.u32(fields.next(U32)?, &mut event.flags)?;
+                visitor.bytes(fields.next(Bytes)?, &mut event.values)
+            }
+            EventKind::KernelLayout(layout) => {
+                visitor.u32(fields.next(U32)?, &mut layout.number)?;
+                visitor.text(fields.next(Text)?, &mut layout.system)?;
+                visitor.text(fields.next(Text)?, &mut layout.name)?;
+                let mut bytes = Vec::new();
+                put_fields(&mut bytes, &layout.fields);
+                visitor.bytes(fields.next(Bytes)?, &mut bytes)?;
+                layout.fields = get_fields(&bytes)?;
+                Ok(())
             }
         }
     }

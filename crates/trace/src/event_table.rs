@@ -106,15 +106,18 @@ pub enum EventClass {
     Recording,
     /// Memory in which files are mapped.
     Mapping,
+    /// The kernel.
+    Kernel,
 }
 
 impl EventClass {
     /// All classes with their names.
-    pub const NAMES: [(&'static str, EventClass); 4] = [
+    pub const NAMES: [(&'static str, EventClass); 5] = [
         ("task", EventClass::Task),
         ("signal", EventClass::Signal),
         ("recording", EventClass::Recording),
         ("mapping", EventClass::Mapping),
+        ("kernel", EventClass::Kernel),
     ];
 
     /// Its name in filters, after `%`.
@@ -125,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 9] = [
+pub static ROWS: [EventRow; 11] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -259,6 +262,38 @@ pub static ROWS: [EventRow; 9] = [
             of_v2("inode", FieldType::U64, "the file's inode"),
             of_v2("stored", FieldType::U64, "bytes of them in the buffers, from the first one on"),
             of_v2("hash", FieldType::Bytes, "XXH3-128 of all of them, if only that was wanted"),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL_LAYOUT,
+        name: "kernel_layout",
+        json_type: "kernel_layout",
+        class: EventClass::Recording,
+        producer: "the recorder",
+        about: "what is in events of the kernel that name it",
+        fields: &[
+            field("layout", FieldType::U32, "the number that they name"),
+            field("system", FieldType::Text, "the system of the kernel"),
+            field("name", FieldType::Text, "the name of the event"),
+            field(
+                "fields",
+                FieldType::Bytes,
+                "their fields, see [format.md](format.md#events-of-the-kernel)",
+            ),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL,
+        name: "kernel",
+        json_type: "kernel",
+        class: EventClass::Kernel,
+        producer: "the kernel",
+        about: "an event of the kernel, in the stream of a CPU",
+        fields: &[
+            field("layout", FieldType::U32, "the number of its layout"),
+            field("task", FieldType::U32, "id of the thread that ran, as the kernel has it"),
+            field("flags", FieldType::U32, "the kernel's flags, and 256 times its preempt count"),
+            field("values", FieldType::Bytes, "the values of the layout's fields"),
         ],
     },
 ];

@@ -120,6 +120,10 @@ pub mod event_number {
     pub const EXIT: u8 = 8;
     /// The program stored to a mapped file.
     pub const MMAP_WRITE: u8 = 9;
+    /// What is in events of the kernel of one kind.
+    pub const KERNEL_LAYOUT: u8 = 20;
+    /// An event of the kernel.
+    pub const KERNEL: u8 = 21;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

@@ -20,6 +20,7 @@ mod far;
 mod fingerprint;
 pub mod format;
 pub mod growing;
+pub mod kernel;
 mod known;
 pub mod manifest;
 mod merge;

@@ -13,8 +13,9 @@ use crate::dedup::Dedup;
 use crate::described::{self, Counted};
 use crate::encode::{Encoder, Store};
 use crate::error::WriteError;
-use crate::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, Preamble, Totals};
+use crate::event::{BLOB_BYTES_MAX, BlobId, CPU_STREAM, Event, EventKind, Preamble, Totals};
 use crate::format::{HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, kind};
+use crate::kernel::KernelRef;
 use crate::pipeline::{Payload, Pipeline};
 use crate::wire::put;
 
@@ -144,6 +145,12 @@ impl Writer {
     #[inline]
     pub fn call(&mut self, thread: u32, tsc: u64, call: &CallRef<'_>) -> Result<(), WriteError> {
         self.add(thread, true, false, |open, out| open.call(tsc, call, out))
+    }
+
+    /// Adds an event of the kernel to a stream of a CPU.
+    #[inline]
+    pub fn kernel(&mut self, cpu: u32, tsc: u64, event: &KernelRef<'_>) -> Result<(), WriteError> {
+        self.add(CPU_STREAM | cpu, false, false, |open, _| open.kernel(tsc, event))
     }
 
     #[inline]

@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use sample::{events, open, options, write};
 use trace::Compress;
 use trace::event::{
-    BlobId, Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, OpenFd, Outcome,
-    ProcessState, StartHow, UnknownEvent,
+    BlobId, Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, KernelEvent,
+    KernelLayout, OpenFd, Outcome, ProcessState, StartHow, UnknownEvent,
 };
+use trace::kernel::{KernelField, KernelKind};
 use trace::parts::{Part, PartValue};
 
 /// Returns numbers that are often small or equal, and sometimes anything.
@@ -126,11 +127,30 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => state(),
         1 => (any::<u32>(), vec(item(), 0..4)).prop_map(|(tid, data)| EventKind::Image { tid, data }),
         1 => any::<u64>().prop_map(|ns| EventKind::Stall { ns }),
+        1 => kernel(),
+        1 => kernel_layout(),
         1 => (any::<u32>(), any::<Option<i32>>())
             .prop_map(|(process, status)| EventKind::Exit { process, status }),
-        1 => (10..=63_u8, short())
+        1 => (22..=63_u8, short())
             .prop_map(|(number, body)| EventKind::Unknown(UnknownEvent { number, body })),
     ]
+}
+
+fn kernel() -> impl Strategy<Value = EventKind> {
+    (any::<u32>(), any::<u32>(), any::<u32>(), short()).prop_map(|(layout, task, flags, values)| {
+        EventKind::Kernel(KernelEvent { layout, task, flags, values })
+    })
+}
+
+fn kernel_layout() -> impl Strategy<Value = EventKind> {
+    let field = (any::<String>(), any::<u32>()).prop_map(|(name, size)| {
+        let kind = [KernelKind::Unsigned, KernelKind::Signed, KernelKind::Text, KernelKind::Bytes];
+        KernelField { c_type: name.clone(), name, kind: kind[size as usize % 4], size }
+    });
+    let names = (any::<u32>(), any::<String>(), any::<String>());
+    (names, vec(field, 0..5)).prop_map(|((number, system, name), fields)| {
+        EventKind::KernelLayout(Box::new(KernelLayout { number, system, name, fields }))
+    })
 }
 
 fn part() -> impl Strategy<Value = Part> {

@@ -27,6 +27,8 @@ const VIEWS: &[(&str, f64)] = &[
     ("durability", 0.0),
     ("patterns", 0.0),
     ("cache", 0.0),
+    ("events", 0.0),
+    ("cpu", 0.0),
 ];
 
 /// Records a long loop, reads it with every view and prints a table.

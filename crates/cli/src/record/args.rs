@@ -18,12 +18,15 @@ use crate::units;
 /// has ended, ends the recording at once: what is left runs on unrecorded.
 #[derive(clap::Args, Debug)]
 #[command(
-    override_usage = "reenact record [OPTIONS] [--] PROGRAM [ARGS...]",
+    override_usage = "reenact record [OPTIONS] [--] PROGRAM [ARGS...]\n       \
+                      reenact record --kernel[=CLASSES] [OPTIONS]",
     after_long_help = "\
 Examples:
   reenact record -- make -j2
   reenact record -o sort.rnt --data hash sort words.txt
   reenact record --data-for '*/.ssh/*=none' -- ./deploy
+  reenact record --kernel -- make -j2
+  reenact record --kernel=sched,block,fs --duration 30s -o machine.rnt
   reenact record -o - ./server | ssh backup 'cat > server.rnt'"
 )]
 pub struct Args {
@@ -126,16 +129,44 @@ pub struct Args {
     #[arg(long)]
     pub no_manifest: bool,
 
+    #[arg(long, value_name = "CLASSES", num_args = 0..=1, require_equals = true,
+          default_missing_value = ftrace::classes::DEFAULT, help = kernel_help())]
+    pub kernel: Option<String>,
+
+    /// Record events of the kernel of the whole machine, also where there is a PROGRAM
+    #[arg(long)]
+    pub system: bool,
+
+    /// The kernel's memory for its events, for each CPU
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
+    pub kernel_buffer: u64,
+
     /// Print no summary and no warnings
     #[arg(short, long)]
     pub quiet: bool,
 
     /// The program to record, and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(
+        required_unless_present_any = ["kernel", "system"],
+        trailing_var_arg = true,
+        value_name = "PROGRAM"
+    )]
     pub command: Vec<OsString>,
 }
 
 impl Args {
+    /// The classes and events of the kernel that are wanted, if any are.
+    pub fn kernel_events(&self) -> Option<Vec<String>> {
+        let usual = self.system.then_some(ftrace::classes::DEFAULT);
+        let words = self.kernel.as_deref().or(usual)?;
+        Some(words.split(',').map(String::from).collect())
+    }
+
+    /// Returns true if events of the kernel are those of the whole machine.
+    pub fn is_whole_machine(&self) -> bool {
+        self.system || self.command.is_empty()
+    }
+
     /// Returns the options that affect the content of the trace, in command line syntax.
     pub fn words(&self) -> String {
         let mut words = format!(
@@ -175,7 +206,14 @@ impl Args {
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
             (self.no_manifest, "--no-manifest"),
+            (self.system, "--system"),
         ];
+        if let Some(classes) = &self.kernel {
+            add(&format!(
+                "--kernel={classes} --kernel-buffer {}",
+                units::size_word(self.kernel_buffer)
+            ));
+        }
         flags.iter().filter(|(given, _)| *given).for_each(|(_, word)| add(word));
         words
     }
@@ -190,6 +228,24 @@ pub enum Rings {
     Refuse,
     /// They have rings that nobody looks into
     Pass,
+}
+
+/// Returns the help of `--kernel`, with the classes that there are.
+fn kernel_help() -> String {
+    let classes = ftrace::classes::CLASSES.iter();
+    let classes: Vec<String> =
+        classes.map(|class| format!("{} ({})", class.name, class.about)).collect();
+    format!(
+        "Record events of the kernel as well, beside the calls and on their clock. CLASSES, separated \
+         by commas, are those below, or single events as SYSTEM:EVENT with `*` for any characters; \
+         `core` if none is named.\n\nClasses: {}.\n\n\
+         Without PROGRAM, or with --system, events of the whole machine are recorded; without PROGRAM \
+         until Ctrl-C or --duration, and `core` then has the calls of all processes as the kernel \
+         sees them. Otherwise those that PROGRAM has to do with: while it or a process that it made \
+         runs, and those that name one.\n\n\
+         Needs root, or write access to tracefs",
+        classes.join("; ")
+    )
 }
 
 /// What is kept of a buffer.

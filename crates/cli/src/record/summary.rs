@@ -20,6 +20,9 @@ pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
         lost(summary),
         show_time(summary.stall_ns),
     );
+    if summary.kernel_events > 0 {
+        let _ = write!(first, ", {} kernel events", summary.kernel_events);
+    }
     if let Some(path) = path {
         first.push_str(&format!(" -> {}", path.display()));
     }

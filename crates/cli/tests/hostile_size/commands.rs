@@ -39,6 +39,7 @@ pub const COMMANDS: &[Words] = &[
     other(&["stat", "time", "<TRACE>"]), other(&["stat", "processes", "<TRACE>"]),
     other(&["stat", "threads", "<TRACE>"]), other(&["stat", "durability", "<TRACE>"]),
     telling(&["stat", "patterns", "<TRACE>"]), other(&["stat", "cache", "<TRACE>"]),
+    other(&["stat", "events", "<TRACE>"]), other(&["stat", "cpu", "<TRACE>"]),
     telling(&["cut", "<TRACE>", "--since", "1us", "-o", "<OUT>"]),
     other(&["cut", "<TRACE>", "--call", "%file", "--context", "-o", "<OUT>"]),
     other(&["export", "<TRACE>", "--to", "dataseries", "-o", "<OUT>"]),

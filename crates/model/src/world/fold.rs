@@ -57,9 +57,11 @@ impl World {
             EventKind::State(state) => self.announce(state),
             EventKind::End { .. } => step.ended = true,
             EventKind::Exit { process, .. } => step.exited = Some(*process),
+            EventKind::KernelLayout(layout) => self.kernel_layouts.add(layout),
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
+            | EventKind::Kernel(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
         }

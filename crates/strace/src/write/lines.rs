@@ -145,6 +145,8 @@ impl<W: Write> Lines<W> {
             EventKind::State(_)
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
+            | EventKind::Kernel(_)
+            | EventKind::KernelLayout(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
         }

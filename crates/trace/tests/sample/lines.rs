@@ -60,6 +60,20 @@ pub fn lines(trace: &Trace) -> Vec<Value> {
             EventKind::Exit { process, status } => json!({
                 "type": "exit", "process": process, "status": status,
             }),
+            EventKind::Kernel(event) => json!({
+                "type": "kernel", "layout": event.layout, "task": event.task,
+                "flags": event.flags, "values": base64(&event.values),
+            }),
+            EventKind::KernelLayout(layout) => {
+                let fields = layout
+                    .fields
+                    .iter()
+                    .map(|field| json!([field.name, field.c_type, field.kind as u8, field.size]));
+                json!({
+                    "type": "kernel_layout", "layout": layout.number, "system": layout.system,
+                    "event": layout.name, "fields": fields.collect::<Vec<_>>(),
+                })
+            }
             EventKind::Other(other) => {
                 let mut line = json!({ "type": other.row.name });
                 for (field, value) in other.fields() {

@@ -9,9 +9,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use trace::event::{
-    Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, OpenFd, Outcome, Preamble,
-    ProcessState, RECORDER, StartHow, Totals, UnknownEvent,
+    CPU_STREAM, Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, KernelEvent,
+    KernelLayout, OpenFd, Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
+    UnknownEvent,
 };
+use trace::kernel::{KernelField, KernelKind, KernelValue, put_value};
 use trace::parts::{Part, part_id};
 use trace::{Compress, Trace, Writer, WriterOptions};
 
@@ -170,6 +172,40 @@ pub fn everything(writer: &mut Writer) {
     fill(writer, 3000, 40);
 }
 
+/// Events of the kernel on two CPUs, and their layout.
+pub fn kernel_events(tsc: u64) -> Vec<Event> {
+    let field = |name: &str, kind, size| KernelField {
+        name: name.into(),
+        c_type: "char[16]".into(),
+        kind,
+        size,
+    };
+    let mut layout = KernelLayout {
+        number: 0,
+        system: "sched".into(),
+        name: "sched_switch".into(),
+        fields: vec![
+            field("prev_comm", KernelKind::Text, 16),
+            field("prev_state", KernelKind::Signed, 8),
+            field("next_pid", KernelKind::Unsigned, 4),
+            field("mask", KernelKind::Bytes, 8),
+        ],
+    };
+    layout.number_by_content(&[]);
+    let number = layout.number;
+    let mut all = vec![event(RECORDER, tsc, EventKind::KernelLayout(Box::new(layout)))];
+    for i in 0..20u64 {
+        let mut values = Vec::new();
+        put_value(&mut values, KernelValue::Text(b"cat"));
+        put_value(&mut values, KernelValue::Signed(-(i as i64)));
+        put_value(&mut values, KernelValue::Unsigned(i));
+        put_value(&mut values, KernelValue::Bytes(&[i as u8; 8]));
+        let kernel = KernelEvent { layout: number, task: 100 + i as u32, flags: 1, values };
+        all.push(event(CPU_STREAM | (i % 2) as u32, tsc + i, EventKind::Kernel(kernel)));
+    }
+    all
+}
+
 /// Fills a trace with that many small calls and large buffers.
 pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
     let mut random = Random(5);
@@ -240,6 +276,7 @@ pub fn fill(writer: &mut Writer, calls: u64, buffers: u64) {
     put(event(2, tsc + 2, EventKind::Call(unfinished)));
     put(event(RECORDER, tsc + 3, EventKind::Exit { process: 2, status: Some(9) }));
     put(event(RECORDER, tsc + 4, EventKind::Exit { process: 1, status: None }));
+    kernel_events(tsc + 5).into_iter().for_each(&mut put);
     for i in 0..buffers {
         let bytes = noise(i % 30, 100 + 3000 * i as usize);
         let content = trace::ContentRef::Bytes(&bytes);

@@ -1,0 +1,280 @@
+//! `reenact record --kernel`: events of the kernel, beside a program and of the whole machine.
+//!
+//! Where tracefs cannot be written, only refusals are tested.
+
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use acceptance::place::{Place, Who};
+use acceptance::stage::{Stage, repository};
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+/// How long to wait for another process.
+const WAIT: Duration = Duration::from_secs(30);
+
+type Check = fn(&Stage, &Place) -> Result<(), Complaint>;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
+    ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
+    ("counts_are_those_of_a_second_instance", counts_are_those_of_a_second_instance),
+    ("losses_are_gaps", losses_are_gaps),
+    ("what_a_killed_recorder_left_is_removed", what_a_killed_recorder_left_is_removed),
+    ("a_failed_start_leaves_nothing", a_failed_start_leaves_nothing),
+];
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        let missing = (!can_be_used()).then_some("a tracefs that can be written");
+        for (name, check) in CHECKS {
+            let check = |stage: &Stage, who| check(stage, &Place::new(stage, who)?);
+            trials.add(name, Who::Root, missing, check);
+        }
+        trials.add("refused", Who::User, None, |stage, who| {
+            refused_with_a_reason(stage, &Place::new(stage, who)?)
+        });
+        Ok(())
+    })
+}
+
+/// Returns true if instances can be made here.
+fn can_be_used() -> bool {
+    let path = format!("{INSTANCES}/test-{}", std::process::id());
+    fs::create_dir(&path).is_ok() && fs::remove_dir(&path).is_ok()
+}
+
+fn instances_of(pid: u32) -> Vec<String> {
+    let prefix = format!("reenact-{pid}-");
+    let all = fs::read_dir(INSTANCES).into_iter().flatten().flatten();
+    let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// What `show --json` says, and `info --json`.
+fn shown(stage: &Stage, place: &Place, trace: &str) -> Result<(Vec<Value>, Value), Complaint> {
+    let run = |words: &[&str]| {
+        let outcome = place.run(place.command(&stage.reenact).args(words))?;
+        ensure!(outcome.status.success(), "{words:?}: {}", outcome.errors());
+        Ok::<_, Complaint>(String::from_utf8_lossy(&outcome.stdout).into_owned())
+    };
+    let parse = |line: &str| serde_json::from_str(line).map_err(|error| error.to_string());
+    let events = run(&["show", trace, "--json"])?;
+    let events = events.lines().map(parse).collect::<Result<_, _>>()?;
+    Ok((events, parse(&run(&["info", "--json", trace])?)?))
+}
+
+fn a_program_and_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let script = "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>/dev/null; sleep 0.05";
+    let words = ["record", "-q", "-o", "k.rnt", "--kernel", "--", "sh", "-c", script];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    ensure!(outcome.status.success(), "{}", outcome.errors());
+    let (events, info) = shown(stage, place, "k.rnt")?;
+    ensure!(info["complete"] == Value::Bool(true), "it is not complete: {info}");
+
+    let is = |event: &Value, kind: &str| event["type"] == kind;
+    let tids: Vec<u64> = events
+        .iter()
+        .filter(|event| is(event, "start"))
+        .filter_map(|e| e["tid"].as_u64())
+        .collect();
+    ensure!(tids.len() >= 3, "sh and its programs: {tids:?}");
+    let kernel: Vec<&Value> = events.iter().filter(|event| is(event, "kernel")).collect();
+    let ours = |event: &&&Value| event["tid"].as_u64().is_some_and(|tid| tids.contains(&tid));
+    for name in ["sched_switch", "page_fault_user", "sched_process_exec", "sched_process_exit"] {
+        let found = kernel.iter().filter(|event| event["event"] == name).filter(ours).count();
+        ensure!(found > 0, "no {name} of the program among {} events", kernel.len());
+    }
+    // Each program that was begun is told by both; the first is known only by its exec.
+    let execs = kernel.iter().filter(|event| event["event"] == "sched_process_exec").count();
+    let images = events.iter().filter(|event| is(event, "exec")).count();
+    ensure!(execs + 1 == images, "{execs} execs by the kernel, {images} by the agent");
+
+    // `sleep` was switched away from within its call, and woken before that returned.
+    let call = events.iter().find(|event| is(event, "call") && event["call"] == "clock_nanosleep");
+    let call = call.ok_or("no call of sleep")?;
+    let (tid, from) = (call["tid"].as_u64(), call["enter_ns"].as_u64().unwrap_or(0));
+    let until = call["exit_ns"].as_u64().unwrap_or(0);
+    let within = |event: &&&Value| {
+        event["time_ns"].as_u64().is_some_and(|time| (from..=until).contains(&time))
+    };
+    let count = |name: &str, field: &str| {
+        let named = kernel.iter().filter(within).filter(|event| event["event"] == name);
+        named.filter(|event| event["fields"][field].as_u64() == tid).count()
+    };
+    let found = [
+        count("sched_switch", "prev_pid"),
+        count("sched_waking", "pid"),
+        count("sched_switch", "next_pid"),
+    ];
+    ensure!(found.iter().all(|count| *count >= 1), "within the sleep: {found:?}");
+
+    // The events are picked by name, and counted.
+    let words = ["show", "k.rnt", "--json", "--event", "sched:sched_sw*"];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    let picked = String::from_utf8_lossy(&outcome.stdout).lines().count();
+    let switches = kernel.iter().filter(|event| event["event"] == "sched_switch").count();
+    ensure!(picked == switches, "{picked} picked of {switches}");
+    let outcome =
+        place.run(place.command(&stage.reenact).args(["stat", "events", "k.rnt", "--json"]))?;
+    let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
+    ensure!(stat["event_count"].as_u64() == Some(kernel.len() as u64), "{}", stat["event_count"]);
+    Ok(())
+}
+
+/// A program that computes, sleeps and blocks, and says at its end what the kernel has counted of it.
+fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let script = "import os, time\n\
+        end = time.time() + 0.4\n\
+        while time.time() < end: pass\n\
+        time.sleep(0.3)\n\
+        out = open('file', 'wb'); out.write(os.urandom(1 << 22)); out.flush(); os.fsync(out)\n\
+        print(os.getpid(), open('/proc/self/schedstat').read())\n";
+    let words = ["record", "-q", "-o", "t.rnt", "--kernel", "--", "python3", "-c", script];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    ensure!(outcome.status.success(), "{}", outcome.errors());
+    let said: Vec<u64> =
+        outcome.text().split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[pid, on_cpu_ns, waited_ns, ..] = said.as_slice() else {
+        return Err(format!("the kernel counts no times: {said:?}"));
+    };
+    let words = ["stat", "cpu", "t.rnt", "--json"];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
+    let threads = stat["cpu_threads"].as_array().ok_or("no threads")?;
+    for thread in threads {
+        let sum =
+            |names: &[&str]| names.iter().filter_map(|name| thread[name].as_u64()).sum::<u64>();
+        let on_cpu = sum(&["own_ns", "calls_ns", "interrupted_ns"]);
+        let rest = sum(&["runnable_ns", "blocked_ns", "asleep_ns", "stopped_ns", "unknown_ns"]);
+        ensure!(sum(&["on_cpu_ns"]) == on_cpu && sum(&["life_ns"]) == on_cpu + rest, "{thread}");
+    }
+    let thread = threads.iter().find(|thread| thread["tid"].as_u64() == Some(pid));
+    let thread = thread.ok_or_else(|| format!("no thread {pid} among {}", threads.len()))?;
+    let of = |name: &str| thread[name].as_u64().unwrap_or(0);
+    // The program has spent some time before it was followed, and some after it asked.
+    let is_near = |ours: u64, theirs: u64| ours.abs_diff(theirs) <= theirs / 20 + 40_000_000;
+    ensure!(is_near(of("on_cpu_ns"), on_cpu_ns), "{on_cpu_ns} ns on a CPU by the kernel: {thread}");
+    ensure!(is_near(of("runnable_ns"), waited_ns), "{waited_ns} ns of waiting: {thread}");
+    ensure!(of("own_ns") > 100_000_000 && of("asleep_ns") >= 299_000_000, "{thread}");
+    ensure!(of("calls_ns") > 0 && of("switches") > 1, "{thread}");
+    Ok(())
+}
+
+fn counts_are_those_of_a_second_instance(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let script = repository().join("tests/kernel/count.py");
+    let mut command = place.command("python3");
+    let outcome = place.run(command.arg(script).arg(&stage.reenact).arg("."))?;
+    ensure!(outcome.status.success(), "{}", outcome.errors());
+    Ok(())
+}
+
+/// A recorder that does not come to read loses events, as many as the kernel says.
+fn losses_are_gaps(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "-q", "-o", "lost.rnt", "--kernel=raw_syscalls:*"]);
+    command.args(["--kernel-buffer", "16K", "--duration", "20s"]);
+    let mut recorder = command.spawn().map_err(|error| error.to_string())?;
+    let pid = recorder.id();
+    wait_for(|| !instances_of(pid).is_empty())?;
+    let signal = |signal| {
+        // SAFETY: the process is our child, and was not waited for.
+        unsafe { libc::kill(pid as libc::pid_t, signal) };
+    };
+    signal(libc::SIGSTOP);
+    let made = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=20000"])
+        .stderr(Stdio::null())
+        .status();
+    signal(libc::SIGCONT);
+    signal(libc::SIGTERM);
+    let ended = recorder.wait().map_err(|error| error.to_string())?;
+    ensure!(made.is_ok_and(|made| made.success()) && ended.success(), "{ended}");
+    let (events, info) = shown(stage, place, "lost.rnt")?;
+    ensure!(info["complete"] == Value::Bool(false), "it is complete");
+    let gaps = events.iter().filter(|event| event["type"] == "gap");
+    let lost: u64 = gaps
+        .filter(|gap| gap["why"] == "kernel-events" && gap["cpu"].is_u64())
+        .filter_map(|gap| gap["detail"].as_u64())
+        .sum();
+    // 40,000 calls with two events each, and a buffer for some hundred.
+    ensure!(lost > 50_000, "{lost} events are told as lost");
+    Ok(())
+}
+
+fn what_a_killed_recorder_left_is_removed(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "-q", "-o", "killed.rnt", "--kernel", "--duration", "60s"]);
+    let mut recorder = command.spawn().map_err(|error| error.to_string())?;
+    let pid = recorder.id();
+    // The recorder writes what it has every second.
+    let trace = place.work().join("killed.rnt");
+    wait_for(|| fs::metadata(&trace).is_ok_and(|found| found.len() > 4096))?;
+    let doctor = || {
+        let outcome = place.run(place.command(&stage.reenact).arg("doctor"))?;
+        Ok::<_, Complaint>(String::from_utf8_lossy(&outcome.stdout).into_owned())
+    };
+    let name = instances_of(pid).remove(0);
+    ensure!(!doctor()?.contains(&name), "one that is in use is called a leftover");
+    recorder.kill().and_then(|()| recorder.wait()).map_err(|error| error.to_string())?;
+    // Another recording of these tests may have removed it.
+    if !instances_of(pid).is_empty() {
+        let said = doctor()?;
+        ensure!(said.contains(&name) || instances_of(pid).is_empty(), "doctor: {said}");
+    }
+    let words = ["record", "-q", "-o", "next.rnt", "--", "true"];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    ensure!(outcome.status.success(), "{}", outcome.errors());
+    ensure!(instances_of(pid).is_empty(), "{name} is still there");
+    // What the killed one had written can be read.
+    let (events, info) = shown(stage, place, "killed.rnt")?;
+    ensure!(!events.is_empty() && info["complete"] == Value::Bool(false), "{info}");
+    Ok(())
+}
+
+fn a_failed_start_leaves_nothing(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    fs::write(place.work().join("none"), "#!/no/such/interpreter\n").map_err(|e| e.to_string())?;
+    acceptance::stage::open_to_all(&place.work().join("none"))?;
+    for words in [
+        &["record", "-o", "x.rnt", "--kernel", "--", "./none"][..],
+        &["record", "-o", "x.rnt", "--kernel=nothing", "--", "true"],
+        &["record", "-o", "x.rnt", "--kernel=no:such", "--", "true"],
+        &["record", "-o", "/no/such/folder/x.rnt", "--kernel"],
+    ] {
+        let mut command = place.command(&stage.reenact);
+        let child = command.args(words).stderr(Stdio::null()).spawn();
+        let mut child = child.map_err(|error| error.to_string())?;
+        let pid = child.id();
+        let ended = child.wait().map_err(|error| error.to_string())?;
+        ensure!(!ended.success(), "{words:?} succeeded");
+        ensure!(instances_of(pid).is_empty(), "{words:?} left {:?}", instances_of(pid));
+        ensure!(!place.work().join("x.rnt").exists(), "{words:?} left a trace");
+    }
+    Ok(())
+}
+
+fn refused_with_a_reason(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    for words in [&["--kernel", "--", "true"][..], &["--kernel", "--duration", "1s"]] {
+        let mut command = place.command(&stage.reenact);
+        let outcome = place.run(command.args(["record", "-o", "x.rnt"]).args(words))?;
+        let said = outcome.errors();
+        ensure!(outcome.status.code() == Some(125), "{:?}: {said}", outcome.status);
+        ensure!(said.contains("no kernel events") && said.contains("tracefs"), "{said}");
+        ensure!(!place.work().join("x.rnt").exists(), "a trace was left");
+    }
+    Ok(())
+}
+
+fn wait_for(is_so: impl Fn() -> bool) -> Result<(), Complaint> {
+    let since = Instant::now();
+    while !is_so() {
+        ensure!(since.elapsed() < WAIT, "nothing happened");
+        thread::sleep(Duration::from_millis(20));
+    }
+    // The recorder has set up all of it.
+    thread::sleep(Duration::from_millis(300));
+    Ok(())
+}

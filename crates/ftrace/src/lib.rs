@@ -1,0 +1,27 @@
+//! Events of the kernel, by tracefs. Nobody else knows tracefs, its files, or the bytes in its
+//! buffers.
+//!
+//! ```text
+//! Tracefs ──> Capture: an instance of our own (instance.rs), what is chosen (classes.rs),
+//!    │           │      the formats of its events (format.rs)
+//!    │           └──> a CpuBuffer for each CPU (buffer.rs) ──> Page (page.rs) ──> raw events
+//!    └──> leftovers of recorders that were killed
+//! ```
+//!
+//! Only instances whose names begin with [`PREFIX`] are made, changed or removed; settings of the
+//! machine are not touched.
+
+mod buffer;
+mod capture;
+pub mod classes;
+mod error;
+mod format;
+mod instance;
+mod page;
+
+pub use buffer::{CpuBuffer, Losses};
+pub use capture::{Capture, Wanted};
+pub use error::Error;
+pub use format::{Field, Format, Kind, Value};
+pub use instance::{PREFIX, Tracefs, names_processes_as_we_do};
+pub use page::{Page, RawEvent};

@@ -1,0 +1,347 @@
+//! Events of the kernel: from the buffers of the CPUs into the trace.
+//!
+//! Layouts come first, in the recorder's stream. Then each round reads what the buffers hold, and
+//! adds it to the streams of the CPUs. If only some tasks are wanted (`chosen.rs`), events are looked
+//! at in the order of their times, since who is wanted follows from forks on any CPU.
+
+mod chosen;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+use ftrace::{Capture, Error, Format, Kind, Page, RawEvent, Tracefs, Value, Wanted};
+use syscalls::record::GapWhy;
+use trace::event::{CPU_STREAM, EventKind, RECORDER};
+use trace::kernel::{KernelField, KernelKind, KernelLayout, KernelRef, KernelValue, put_value};
+
+use crate::host;
+use crate::kernel::chosen::Chosen;
+use crate::output::Output;
+
+/// Time between two looks at the buffers while calls keep the recorder busy.
+const READ_EVERY: Duration = Duration::from_millis(2);
+/// Pages of one CPU that are read in a round: others are to have their turn.
+const PAGES_PER_ROUND: usize = 2048;
+/// Pages that wait for the order of times to be known.
+const PAGES_HELD_MAX: usize = 8192;
+/// How long the end of a recording waits for a round that is going on.
+const END_WAIT: Duration = Duration::from_millis(500);
+
+/// Whose events are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Those of the whole machine, but for what our own threads do among themselves.
+    All,
+    /// Those of processes that [`Handle::follow`](crate::Handle::follow) names, and of those that
+    /// they make.
+    Followed,
+}
+
+/// Events of the kernel that are being taken. The instance is removed when the last clone is gone,
+/// or by [`KernelEvents::end`].
+#[derive(Clone)]
+pub struct KernelEvents(Arc<Mutex<Option<Taking>>>);
+
+impl KernelEvents {
+    /// Begins to take events.
+    pub fn begin(tracefs: &Tracefs, wanted: &Wanted, whose: Whose) -> Result<KernelEvents, Error> {
+        let capture = Capture::new(tracefs, wanted)?;
+        let taking = Taking::new(capture, whose);
+        if whose == Whose::All {
+            taking.capture.leave_out_own_threads()?;
+        }
+        taking.capture.begin()?;
+        Ok(KernelEvents(Arc::new(Mutex::new(Some(taking)))))
+    }
+
+    /// What was asked for, and this kernel does not have.
+    pub fn missing(&self) -> Vec<String> {
+        self.with(|taking| taking.capture.missing().to_vec()).unwrap_or_default()
+    }
+
+    /// Takes no more, and removes the instance, even if nobody has read the rest.
+    pub fn end(&self) {
+        let since = Instant::now();
+        loop {
+            match self.0.try_lock() {
+                Ok(mut taking) => return drop(taking.take()),
+                // A writer that waits for its reader may hold it for ever.
+                Err(TryLockError::WouldBlock) if since.elapsed() < END_WAIT => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn with<T>(&self, use_it: impl FnOnce(&mut Taking) -> T) -> Option<T> {
+        let mut taking = self.0.lock().ok()?;
+        taking.as_mut().map(use_it)
+    }
+
+    /// Writes the layouts: before any event.
+    pub(crate) fn introduce(&self, out: &mut Output) {
+        self.with(|taking| taking.introduce(out));
+    }
+
+    /// Keeps what this task does from a time on, and those that it makes.
+    pub(crate) fn follow(&self, task: u32, from: u64) {
+        self.with(|taking| taking.chosen.as_mut().map(|chosen| chosen.follow(task, from)));
+    }
+
+    /// Takes no more; what was taken can still be read.
+    pub(crate) fn pause(&self) {
+        // Fails only if tracefs is gone, and with it the events.
+        self.with(|taking| _ = taking.capture.end());
+    }
+
+    /// Reads what there is, unless it was just done. Returns the number of bytes read.
+    pub(crate) fn read(&self, out: &mut Output) -> u64 {
+        let is_due = |taking: &Taking| taking.read_at.elapsed() >= READ_EVERY;
+        self.with(|taking| if is_due(taking) { taking.read(out, false) } else { 0 }).unwrap_or(0)
+    }
+
+    /// Reads all that is left, tells what was lost, and removes the instance.
+    pub(crate) fn finish(&self, out: &mut Output) {
+        self.pause();
+        self.with(|taking| taking.finish(out));
+        self.end();
+    }
+}
+
+impl std::fmt::Debug for KernelEvents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KernelEvents")
+    }
+}
+
+/// What is known of one kind of event.
+struct Known {
+    format: Format,
+    layout: u32,
+}
+
+/// One CPU.
+#[derive(Default)]
+struct Cpu {
+    number: u32,
+    /// Pages that were read, the next one first.
+    pages: VecDeque<Page>,
+    /// Losses that the trace tells of.
+    told: u64,
+    /// Time stamp of the last event.
+    last: u64,
+}
+
+/// Reads the buffers.
+struct Taking {
+    capture: Capture,
+    known: Vec<Known>,
+    /// By number of the format: its place in `known`.
+    places: Vec<Option<u16>>,
+    cpus: Vec<Cpu>,
+    chosen: Option<Chosen>,
+    began: u64,
+    read_at: Instant,
+    /// When the last two rounds began: all that is older than the first was read.
+    rounds: [u64; 2],
+    spare: Vec<Page>,
+    values: Vec<u8>,
+}
+
+impl Taking {
+    fn new(mut capture: Capture, whose: Whose) -> Taking {
+        let formats = capture.formats().to_vec();
+        let layouts = layouts(&formats);
+        let chosen = (whose == Whose::Followed).then(|| Chosen::new(&formats));
+        let highest = formats.iter().map(|format| usize::from(format.id)).max().unwrap_or(0);
+        let mut places = vec![None; highest + 1];
+        for (place, format) in formats.iter().enumerate() {
+            places[usize::from(format.id)] = u16::try_from(place).ok();
+        }
+        let numbers = layouts.iter().map(|layout| layout.number);
+        let known = formats.into_iter().zip(numbers);
+        let known = known.map(|(format, layout)| Known { format, layout }).collect();
+        let cpu = |number| Cpu { number, ..Cpu::default() };
+        let cpus = capture.buffers().iter().map(|buffer| cpu(buffer.cpu)).collect();
+        Taking {
+            capture,
+            known,
+            places,
+            cpus,
+            chosen,
+            began: host::tsc(),
+            read_at: Instant::now(),
+            rounds: [0; 2],
+            spare: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    fn introduce(&mut self, out: &mut Output) {
+        let formats: Vec<Format> = self.known.iter().map(|known| known.format.clone()).collect();
+        for layout in layouts(&formats) {
+            out.event(RECORDER, self.began, EventKind::KernelLayout(Box::new(layout)));
+        }
+    }
+
+    fn finish(&mut self, out: &mut Output) {
+        while self.read(out, true) != 0 {}
+        for (cpu, buffer) in self.cpus.iter_mut().zip(self.capture.buffers()) {
+            let Ok(losses) = buffer.losses() else { continue };
+            let untold = losses.overrun.saturating_add(losses.dropped).saturating_sub(cpu.told);
+            if untold != 0 {
+                tell_loss(cpu, cpu.last, untold, out);
+            }
+        }
+    }
+
+    /// Reads what there is, and hands over what is known to be in order. Returns the bytes read.
+    fn read(&mut self, out: &mut Output, is_last: bool) -> u64 {
+        let now = host::tsc();
+        self.read_at = Instant::now();
+        let mut bytes = 0;
+        for at in 0..self.cpus.len() {
+            for _ in 0..PAGES_PER_ROUND {
+                let mut page = self.spare.pop().unwrap_or_default();
+                let buffer = &mut self.capture.buffers()[at];
+                if !buffer.read(&mut page).unwrap_or(false) {
+                    self.spare.push(page);
+                    break;
+                }
+                bytes += page.bytes();
+                self.cpus[at].pages.push_back(page);
+                if self.chosen.is_none() {
+                    self.hand_over(at, u64::MAX, out);
+                }
+            }
+        }
+        if self.chosen.is_some() {
+            let held: usize = self.cpus.iter().map(|cpu| cpu.pages.len()).sum();
+            let is_all = is_last || held > PAGES_HELD_MAX;
+            self.hand_over_in_order(if is_all { u64::MAX } else { self.rounds[0] }, out);
+        }
+        self.rounds = [self.rounds[1], now];
+        bytes
+    }
+
+    /// Hands over the events of all CPUs before a time, the earliest first.
+    fn hand_over_in_order(&mut self, until: u64, out: &mut Output) {
+        loop {
+            // The CPU with the earliest event, and the time of the earliest one on another CPU.
+            let (mut earliest, mut next) = (None, until);
+            for (at, cpu) in self.cpus.iter().enumerate() {
+                let Some(time) = cpu.pages.front().map(Page::time) else { continue };
+                match earliest {
+                    Some((first, _)) if first <= time => next = next.min(time),
+                    _ => {
+                        next = earliest.map_or(next, |(first, _)| next.min(first));
+                        earliest = Some((time, at));
+                    }
+                }
+            }
+            match earliest {
+                Some((first, at)) if first < until => {
+                    self.hand_over(at, next.max(first.saturating_add(1)), out);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Hands over the events of a CPU before a time.
+    fn hand_over(&mut self, at: usize, until: u64, out: &mut Output) {
+        let cpu = &mut self.cpus[at];
+        while let Some(page) = cpu.pages.front_mut() {
+            if page.lost() != 0 {
+                let lost = page.take_lost();
+                let time = page.time();
+                tell_loss(cpu, time, lost, out);
+                continue;
+            }
+            while let Some(event) = page.peek().filter(|event| event.time < until) {
+                cpu.last = event.time;
+                let place = self.places.get(usize::from(event.id)).copied().flatten();
+                if let Some(place) = place {
+                    let known = &self.known[usize::from(place)];
+                    let mut put = |event: &RawEvent<'_>, known: &Known| {
+                        write(out, cpu.number, known, event, &mut self.values);
+                    };
+                    match &mut self.chosen {
+                        None => put(&event, known),
+                        Some(chosen) => {
+                            for held in chosen.take(cpu.number, usize::from(place), &event) {
+                                put(&held.event(), &self.known[held.place]);
+                            }
+                            if chosen.keeps() {
+                                put(&event, known);
+                            }
+                        }
+                    }
+                }
+                page.advance();
+            }
+            if !page.is_read() {
+                return;
+            }
+            if page.broken {
+                let text = format!("a page of the buffer of CPU {} makes no sense", cpu.number);
+                let kind = EventKind::Gap { why: GapWhy::KernelEvents, detail: 0, text };
+                out.event(CPU_STREAM | cpu.number, cpu.last, kind);
+            }
+            self.spare.extend(cpu.pages.pop_front());
+        }
+    }
+}
+
+/// Tells of events that a CPU's buffer has lost before a time.
+fn tell_loss(cpu: &mut Cpu, time: u64, lost: u64, out: &mut Output) {
+    cpu.told = cpu.told.saturating_add(lost);
+    let text = format!("events lost on CPU {}; a larger --kernel-buffer helps", cpu.number);
+    let kind = EventKind::Gap { why: GapWhy::KernelEvents, detail: lost, text };
+    out.event(CPU_STREAM | cpu.number, time, kind);
+}
+
+/// Writes an event.
+fn write(out: &mut Output, cpu: u32, known: &Known, event: &RawEvent<'_>, values: &mut Vec<u8>) {
+    values.clear();
+    for field in &known.format.fields {
+        put_value(
+            values,
+            match field.value(event.bytes) {
+                Value::Unsigned(number) => KernelValue::Unsigned(number),
+                Value::Signed(number) => KernelValue::Signed(number),
+                Value::Text(text) => KernelValue::Text(text),
+                Value::Bytes(bytes) => KernelValue::Bytes(bytes),
+            },
+        );
+    }
+    let flags = u32::from(event.flags) | u32::from(event.depth) << 8;
+    let event_ref = KernelRef { layout: known.layout, task: event.task, flags, values };
+    out.kernel(cpu, event.time, &event_ref);
+}
+
+/// What the trace says of formats.
+fn layouts(formats: &[Format]) -> Vec<KernelLayout> {
+    let mut all: Vec<KernelLayout> = Vec::with_capacity(formats.len());
+    for format in formats {
+        let fields = format.fields.iter().map(|field| KernelField {
+            name: field.name.clone(),
+            c_type: field.c_type.clone(),
+            kind: match field.kind {
+                Kind::Unsigned => KernelKind::Unsigned,
+                Kind::Signed => KernelKind::Signed,
+                Kind::Text | Kind::TextElsewhere | Kind::TextBehind => KernelKind::Text,
+                Kind::Bytes | Kind::BytesElsewhere | Kind::BytesBehind => KernelKind::Bytes,
+            },
+            size: field.size as u32,
+        });
+        let fields = fields.collect();
+        let (system, name) = (format.system.clone(), format.name.clone());
+        let mut layout = KernelLayout { number: 0, system, name, fields };
+        layout.number_by_content(&all);
+        all.push(layout);
+    }
+    all
+}
