@@ -142,11 +142,14 @@ def window(ours, theirs):
     names = [(name, cpu, task) for name, cpu, _, task, _ in theirs]
     found = []
     for place in (FIRST, len(ours) - FIRST - 1):
-        # The surroundings of an event tell which one it is.
-        pattern = [name_of(event) for event in ours[place - 12:place + 12]]
-        at = [i for i in range(len(names)) if names[i:i + 24] == pattern]
+        # The surroundings of an event tell which one it is, the wider they are the surer.
+        for wide in (12, 24, FIRST):
+            pattern = [name_of(event) for event in ours[place - wide:place + wide]]
+            at = [i for i in range(len(names)) if names[i:i + 2 * wide] == pattern]
+            if len(at) <= 1:
+                break
         assert len(at) == 1, f"{len(at)} places fit event {place}"
-        found.append(theirs[at[0] + 12][2])
+        found.append(theirs[at[0] + wide][2])
     return found
 
 

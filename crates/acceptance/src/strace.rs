@@ -8,6 +8,12 @@ use crate::Complaint;
 /// Number of calls by name.
 pub type Counts = BTreeMap<String, u64>;
 
+/// Returns true if a name in a recording is that of a call. Operations of queues (`aio:PREAD`) are
+/// none: strace does not see them.
+pub fn is_call(name: &str) -> bool {
+    !name.contains(':')
+}
+
 /// Counts the calls in a file written by `strace -f -o`. The execve that starts the program is left
 /// out: a recording begins with the first instruction of the image.
 pub fn count(path: &Path) -> Result<Counts, Complaint> {

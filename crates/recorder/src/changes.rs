@@ -43,6 +43,11 @@ const PENDING_MAX: usize = 4096;
 enum What {
     Call(Note),
     Event(Box<Event>),
+    /// A process was killed that had mapped a file: not all of its stores are in the trace.
+    Mapped {
+        process: u32,
+        file: Vec<u8>,
+    },
 }
 
 /// What is known of an open file beside its path.
@@ -130,6 +135,11 @@ impl Changes {
         self.note(tsc, What::Event(Box::new(Event::new(thread, tsc, kind))));
     }
 
+    /// Takes a file that a process, which was killed, may have stored to since the last collection.
+    pub fn mapped(&mut self, process: u32, tsc: u64, file: Vec<u8>) {
+        self.note(tsc, What::Mapped { process, file });
+    }
+
     fn note(&mut self, tsc: u64, what: What) {
         // The events of a single thread are sorted already.
         self.is_sorted &= self.pending.last().is_none_or(|(last, _)| *last <= tsc);
@@ -159,6 +169,7 @@ impl Changes {
                     self.follow_call(&note, &event);
                 }
                 What::Event(event) => self.follow_event(&event),
+                What::Mapped { process, file } => self.stored_to(process, &file),
             }
         }
         self.pending = pending;
@@ -335,8 +346,11 @@ impl Changes {
         self.touch(at.note.thread, &path);
     }
 
-    /// Notes a file that was changed by stores of which not all are in the trace.
-    pub fn is_mapped(&mut self, file: &[u8]) {
+    /// Notes a file that a process has changed by stores of which not all are in the trace.
+    fn stored_to(&mut self, process: u32, file: &[u8]) {
+        let process = self.world.process(process);
+        let state = process.and_then(|process| process.state.as_ref());
+        self.paths.user = state.map_or(rights::NOBODY, |state| rights::user_of(&state.uids));
         if realm::is_stored(file) {
             self.paths.mapped(file);
         }

@@ -290,7 +290,7 @@ impl Drain {
             if files.len() > 1 { " and other mapped files" } else { "" }
         );
         if let Some(changes) = &mut self.out.changes {
-            files.iter().for_each(|file| changes.is_mapped(file));
+            files.into_iter().for_each(|file| changes.mapped(process, tsc, file));
         }
         let kind = EventKind::Gap { why: GapWhy::Unwatched, detail: unwatched::KILLED, text };
         self.out.event(RECORDER, tsc, kind);

@@ -6,6 +6,8 @@ use std::thread::Builder;
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_thread_groups};
 
+/// A user who owns nothing.
+pub(crate) const NOBODY: u32 = 65534;
 /// A group that owns nothing.
 const NO_GROUP: u32 = 65534;
 

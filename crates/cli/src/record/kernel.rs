@@ -49,13 +49,6 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
     let Some(mut events) = args.kernel_events() else { return Ok(None) };
     let refused = |error: ftrace::Error| Failure::Recorder(error.to_string());
     let whose = if args.is_whole_machine() { Whose::All } else { Whose::Followed };
-    if whose == Whose::Followed && !ftrace::names_processes_as_we_do() {
-        return Err(Failure::Recorder(
-            "kernel events of PROGRAM alone: the kernel names processes by other numbers than those \
-             that are seen here, in a PID namespace of its own; --system records them all"
-                .into(),
-        ));
-    }
     // Of a program, the agent records the calls.
     if args.command.is_empty() && events.iter().any(|word| word == classes::DEFAULT) {
         events.push(classes::CALLS.into());
@@ -63,6 +56,13 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
     let tracefs = Tracefs::find().map_err(refused)?;
     let wanted = Wanted { events, buffer_bytes: args.kernel_buffer };
     let kernel = KernelEvents::begin(&tracefs, &wanted, whose).map_err(refused)?;
+    if whose == Whose::Followed && !ftrace::names_processes_as_we_do() {
+        return Err(Failure::Recorder(
+            "kernel events of PROGRAM alone: the kernel names processes by other numbers than those \
+             that are seen here, in a PID namespace of its own; --system records them all"
+                .into(),
+        ));
+    }
     let missing = kernel.missing();
     // The classes name events that no kernel has all of.
     let named = |event: &&String| wanted.events.contains(event);
