@@ -20,6 +20,19 @@ OPENS = {"open", "openat", "openat2", "creat"}
 SYNCS = {"fsync", "fdatasync"}
 RENAMES = {"rename", "renameat", "renameat2"}
 NAMES = RENAMES | {"link", "linkat"}
+# Operations of io_uring and of Linux AIO.
+READS |= {"aio:PREAD", "aio:PREADV"}
+READS |= {"io_uring:" + name for name in ["READ", "READV", "READ_FIXED", "READV_FIXED"]}
+READS |= {"io_uring:" + name for name in ["READ_MULTISHOT", "RECV", "RECVMSG"]}
+WRITES |= {"aio:PWRITE", "aio:PWRITEV"}
+WRITES |= {"io_uring:" + name for name in ["WRITE", "WRITEV", "WRITE_FIXED", "WRITEV_FIXED"]}
+WRITES |= {"io_uring:" + name for name in ["SEND", "SENDMSG", "SEND_ZC", "SENDMSG_ZC"]}
+BOTH |= {"io_uring:SPLICE", "io_uring:TEE"}
+MOVES |= READS | WRITES | BOTH
+OPENS |= {"io_uring:OPENAT", "io_uring:OPENAT2"}
+SYNCS |= {"aio:FSYNC", "aio:FDSYNC", "io_uring:FSYNC"}
+RENAMES |= {"io_uring:RENAMEAT"}
+NAMES |= {"io_uring:RENAMEAT", "io_uring:LINKAT"}
 # Calls after which a file has other paths, or a path leads elsewhere.
 MOUNTS = {"mount", "move_mount", "pivot_root", "chroot", "umount2"}
 # Calls that make another descriptor for an open file, or a task that shares it.

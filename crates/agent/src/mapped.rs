@@ -138,7 +138,7 @@ fn inherit_from(context: &Context, parent: u32) {
     if was_held && ask(context, Mapped::LikeProcess(parent), 0, 0) {
         watch.add(from, to - from);
     } else if !context.silent.get() {
-        tell(context, unwatched::INHERITED);
+        tell(context, unwatched::INHERITED | u64::from(parent) << unwatched::PARENT_SHIFT);
     }
 }
 

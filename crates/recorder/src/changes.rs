@@ -140,6 +140,11 @@ impl Changes {
         self.note(tsc, What::Mapped { process, file });
     }
 
+    /// More paths have changed than are known.
+    pub fn too_many(&mut self) {
+        self.paths.truncated = true;
+    }
+
     fn note(&mut self, tsc: u64, what: What) {
         // The events of a single thread are sorted already.
         self.is_sorted &= self.pending.last().is_none_or(|(last, _)| *last <= tsc);

@@ -121,6 +121,7 @@ impl Drain {
                 arena.control().clock.store(host::tsc(), Ordering::Relaxed);
             }
             let bytes = self.round();
+            self.mark_unwatched();
             let kernel = self.options.kernel.as_ref();
             let kernel_bytes = kernel.map_or(0, |kernel| kernel.read(&mut self.out));
             self.check_control();
@@ -276,6 +277,18 @@ impl Drain {
                 self.note_uncollected(process, tsc);
                 // The END events of its threads have the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
+            }
+        }
+    }
+
+    /// Children whose stores are not recorded may have changed what their parents had mapped.
+    fn mark_unwatched(&mut self) {
+        for (parent, tsc) in std::mem::take(&mut self.out.unwatched) {
+            let files = self.mailbox.ever_watched(parent);
+            let Some(changes) = &mut self.out.changes else { continue };
+            match files {
+                Some(files) => files.into_iter().for_each(|file| changes.mapped(parent, tsc, file)),
+                None => changes.too_many(),
             }
         }
     }

@@ -12,7 +12,7 @@ mod withhold;
 
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, watched,
+    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, unwatched, watched,
 };
 use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
 use trace::parts::{Part, PartValue, part_id};
@@ -390,6 +390,9 @@ impl Stream {
                 let goes_on = why == GapWhy::OwnGs && header.b == own_gs::GOES_ON;
                 if matches!(why, GapWhy::Traced | GapWhy::OwnGs) && !goes_on {
                     out.note_left_alone(detail);
+                }
+                if why == GapWhy::Unwatched && detail & 0xff == unwatched::INHERITED {
+                    out.note_unwatched((detail >> unwatched::PARENT_SHIFT) as u32, tsc);
                 }
                 let text = match why {
                     GapWhy::NotFollowed => unfollowed::text(detail),

@@ -1,6 +1,6 @@
 //! Messages from other threads to the drain thread, and waking it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,8 @@ use crate::host;
 use crate::stored::Stored;
 use crate::watched::Watched;
 
+/// Most files of which stores are collected that are remembered.
+const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
@@ -95,6 +97,8 @@ pub(crate) struct Mailbox {
     stored_bytes: AtomicUsize,
     /// Files to which processes may have stored what was not collected.
     uncollected: Mutex<HashMap<u32, Vec<Vec<u8>>>>,
+    /// All files of which stores were ever collected, by process.
+    watched: Mutex<BTreeSet<(u32, Vec<u8>)>>,
     filled: AtomicBool,
     /// Set when messages are no longer read.
     closed: AtomicBool,
@@ -106,8 +110,8 @@ impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let stored_bytes = AtomicUsize::new(0);
-        let (queue, known, uncollected) = <_>::default();
-        Mailbox { arena, queue, stored_bytes, uncollected, filled, closed, known }
+        let (queue, known, uncollected, watched) = <_>::default();
+        Mailbox { arena, queue, stored_bytes, uncollected, watched, filled, closed, known }
     }
 
     /// Discards all present and future messages.
@@ -160,12 +164,24 @@ impl Mailbox {
 
     /// Notes the files to which a process may store from now on.
     pub fn leaves(&self, process: u32, files: Vec<Vec<u8>>) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for file in files.iter().take(WATCHED_MAX.saturating_sub(watched.len())) {
+            watched.insert((process, file.clone()));
+        }
+        drop(watched);
         let mut all = self.uncollected.lock().unwrap_or_else(PoisonError::into_inner);
         if files.is_empty() {
             all.remove(&process);
         } else {
             all.insert(process, files);
         }
+    }
+
+    /// The files to which a process could ever store; `None` if there were too many to know.
+    pub fn ever_watched(&self, process: u32) -> Option<Vec<Vec<u8>>> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let its = watched.range((process, Vec::new())..).take_while(|(of, _)| *of == process);
+        (watched.len() < WATCHED_MAX).then(|| its.map(|(_, file)| file.clone()).collect())
     }
 
     /// The files to which a process that is gone may have stored what was not collected.

@@ -72,6 +72,9 @@ pub(crate) struct Output {
     pub first_gap: Option<(GapWhy, String)>,
     /// Ids of threads that are left alone because they are traced: they end without an END.
     pub traced: HashSet<u64>,
+    /// Processes whose mapped files a child may store to unseen, and since when, until the drain
+    /// thread has seen to it.
+    pub unwatched: Vec<(u32, u64)>,
     /// Changed files whose former content could not be stored whole, although that was requested.
     pub files_not_whole: u64,
 }
@@ -80,6 +83,13 @@ pub(crate) struct Output {
 const TRACED_MAX: usize = 64 << 10;
 
 impl Output {
+    /// Notes that a process does not see its stores to inherited mappings of files recorded.
+    pub fn note_unwatched(&mut self, parent: u32, tsc: u64) {
+        if self.unwatched.last().is_none_or(|(last, _)| *last != parent) {
+            self.unwatched.push((parent, tsc));
+        }
+    }
+
     /// Notes that a thread is not recorded from now on; a gap has said so.
     pub fn note_left_alone(&mut self, id: u64) {
         if self.traced.len() < TRACED_MAX {
@@ -114,6 +124,7 @@ impl Output {
             gaps: 0,
             first_gap: None,
             traced: HashSet::new(),
+            unwatched: Vec::new(),
             files_not_whole: 0,
         }
     }

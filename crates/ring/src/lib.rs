@@ -96,10 +96,6 @@ pub struct Control {
     pub data_max: AtomicU64,
     /// Non-zero: an existing file is stored whole before the first open that may change it.
     pub snapshot: AtomicU32,
-    /// What becomes of io_uring: a [`Rings`].
-    pub rings: AtomicU32,
-    /// Non-zero: the recorder watches shared mappings of files, and collects what is stored there.
-    pub watches_mappings: AtomicU32,
     /// 0 while recording; otherwise the `GapWhy` that ended the recording of calls.
     pub stopped: AtomicU32,
     /// Next thread number to assign.
@@ -118,6 +114,10 @@ pub struct Control {
     pub notes: AtomicU32,
     /// Non-zero: the threads of this arena can become root, and stay in it as long as they can.
     pub of_root: AtomicU32,
+    /// What becomes of io_uring: a [`Rings`].
+    pub rings: AtomicU32,
+    /// Non-zero: the recorder watches shared mappings of files, and collects what is stored there.
+    pub watches_mappings: AtomicU32,
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.

@@ -231,8 +231,11 @@ pub mod own_gs {
 
 /// Reasons that an agent gives for a gap of the kind `Unwatched`.
 pub mod unwatched {
-    /// The mappings that a process has inherited could not be watched.
+    /// The mappings that a process has inherited could not be watched. The number of its parent
+    /// stands [`PARENT_SHIFT`] bits further.
     pub const INHERITED: u64 = 1;
+    /// Place of the parent's number.
+    pub const PARENT_SHIFT: u32 = 8;
     /// A mapping that was moved, or stayed, could not be watched again.
     pub const MOVED: u64 = 2;
     /// The recorder did not collect in time what had been stored.
