@@ -155,13 +155,74 @@ static void without_descriptors(void) {
     CHECK(munmap(at, LEN) == 0);
 }
 
+// Read-only at first: by mprotect some of it becomes writable, and the rest later.
+static void made_writable(void) {
+    int fd = made("later", PAGES);
+    char *at = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED && at[5 * PAGE] == 0);
+    CHECK(mprotect(at + 8 * PAGE, 8 * PAGE, PROT_READ | PROT_WRITE) == 0);
+    store("later", at, 9);
+    at = mremap(at + 8 * PAGE, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE);
+    CHECK(at != MAP_FAILED);
+    store("later", at - 8 * PAGE, 10);
+    CHECK(munmap(at, 8 * PAGE) == 0);
+    at = mmap(NULL, LEN, PROT_NONE, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(mprotect(at, LEN, PROT_READ | PROT_WRITE) == 0);
+        store("later", at, 20);
+        fflush(stdout);
+        _exit(0);
+    }
+    CHECK_CHILD(pid);
+    CHECK(mprotect(at, LEN, PROT_READ | PROT_WRITE) == 0);
+    store("later", at, 21);
+    CHECK(mprotect(at, LEN, PROT_READ) == 0 && mprotect(at, LEN, PROT_READ | PROT_WRITE) == 0);
+    store("later", at, 22);
+    CHECK(munmap(at, LEN) == 0 && close(fd) == 0);
+    // By a descriptor that reads only it cannot become writable.
+    fd = open("later", O_RDONLY);
+    at = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED && mprotect(at, LEN, PROT_READ | PROT_WRITE) == -1);
+    CHECK(munmap(at, LEN) == 0 && close(fd) == 0);
+}
+
+static char *by_child;
+static int child_fd;
+
+// A child of vfork maps a file into its parent's memory, where it stays.
+static void by_vfork_child(void) {
+    child_fd = made("vforked", PAGES);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        by_child = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, child_fd, 0);
+        if (by_child == MAP_FAILED) _exit(1);
+        memset(by_child + 3 * PAGE, 'c', PAGE);
+        if (msync(by_child, LEN, MS_SYNC) != 0) _exit(1);
+        memset(by_child + 4 * PAGE, 'd', PAGE);
+        execl("/bin/true", "true", NULL);
+        _exit(1);
+    }
+    CHECK_CHILD(pid);
+    stored("vforked", 3, by_child + 3 * PAGE);
+    stored("vforked", 4, by_child + 4 * PAGE);
+    store("vforked", by_child, 5);
+    CHECK(munmap(by_child, LEN) == 0 && close(child_fd) == 0);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
+    // The first mapping of the process is one by such a child.
+    by_vfork_child();
     made_durable();
     by_threads();
     across_fork();
     moved_and_cut();
     twice();
+    made_writable();
+    by_vfork_child();
     without_descriptors();
     // Collected when the program ends.
     char *at = mapped(made("end", PAGES), PAGES);

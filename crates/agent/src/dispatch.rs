@@ -46,8 +46,8 @@ fn record(frame: &Frame, context: &Context) {
     let call = &Call::new(frame.number(), &args);
     match call.row.handler {
         Handler::Plain => call::plain(context, call),
-        Handler::Settle => {
-            mapped::settle(context);
+        Handler::Settle { of } => {
+            mapped::settle_of(context, call, of);
             call::plain(context, call);
         }
         Handler::WatchMemory => {

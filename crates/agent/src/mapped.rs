@@ -6,17 +6,18 @@
 //! there is none among the program's descriptors. When the recorder ends in any way, the kernel
 //! ends the watch.
 
-use ring::{Mapped, answer, next, request};
-use syscalls::Handler;
+use ring::{Mapped, about, answer, next, request, when};
 use syscalls::abi::errno::is_error;
+use syscalls::abi::files::{F_GETFL, O_ACCMODE, O_RDWR};
 use syscalls::abi::memory::{MAP_FIXED, USERFAULTFD_FLAGS};
 use syscalls::mapping::Mapping;
 use syscalls::record::{GapWhy, Header, RecordKind, unwatched, watched};
+use syscalls::{Handler, Settled};
 
 use core::sync::atomic::Ordering;
 
 use crate::call::Call;
-use crate::context::{Context, space};
+use crate::context::{Context, Process, space};
 use crate::helper::{self, Helper};
 use crate::needs::Need;
 use crate::stream::Stream;
@@ -25,6 +26,16 @@ use crate::{clock, requests, sys};
 
 /// Number of waits (of 20 ms) for an answer: the recorder may be held up by the program itself.
 const WAITS_MAX: u32 = 500;
+
+/// What a call makes of memory that is watched, or to be watched later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// It may take it away: it is not watched from then on.
+    Taken,
+    /// It makes it writable: one of [`watched`].
+    Watched(u8),
+    Nothing,
+}
 
 /// What became of watched memory after a call that maps, moves or removes memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,16 +59,36 @@ impl After {
 /// Before a call that makes data durable or takes it away: what was stored is collected.
 #[inline(always)]
 pub fn settle(context: &Context) {
-    if space().watch.has_some() {
-        collect(context, [0, 0, next::GOES_ON]);
+    if space().watch.watched.has_some() {
+        collect(context, [about::ALL, 0, 0], next::GOES_ON);
     }
 }
 
-/// The same before a call that ends the process, or executes another program in it.
+/// The same, of what a call concerns.
+#[inline(always)]
+pub fn settle_of(context: &Context, call: &Call, of: Settled) {
+    let watched = &space().watch.watched;
+    if !watched.has_some() {
+        return;
+    }
+    let [first, len, ..] = *call.args;
+    match of {
+        Settled::All => collect(context, [about::ALL, 0, 0], next::GOES_ON),
+        Settled::File => collect(context, [about::FILE, first, 0], next::GOES_ON),
+        Settled::Memory if watched.may_have(first, len) => {
+            collect(context, [about::MEMORY, first, len], next::GOES_ON);
+        }
+        Settled::Memory => {}
+    }
+}
+
+/// Before a call that ends the process, or executes another program in it.
 #[inline(always)]
 pub fn settle_last(context: &Context) {
-    if space().watch.has_some() {
-        collect(context, [0, 0, next::ENDS]);
+    let watch = &space().watch;
+    // What shares another process's memory leaves it there.
+    if watch.watched.has_some() && watch.owner.get() == context.process().number.get() {
+        collect(context, [about::ALL, 0, 0], next::ENDS);
     }
 }
 
@@ -65,46 +96,67 @@ pub fn settle_last(context: &Context) {
 #[cold]
 pub fn leave(context: &Context) {
     let watch = &space().watch;
-    if watch.has_some() && watch.state.get() == held::HELD {
-        collect(context, [0, 0, next::UNWATCHED]);
-        tell(context, unwatched::OWN_WATCH);
+    if watch.state.get() == held::HELD {
+        collect(context, [about::ALL, 0, 0], next::UNWATCHED);
+        if watch.watched.has_some() {
+            tell(context, unwatched::OWN_WATCH);
+        }
     }
     watch.forget();
     watch.state.set(held::REFUSED);
 }
 
-/// Before a call that maps, moves, removes or protects memory. Returns true if watched memory may
-/// be concerned; it is not watched from then on.
+/// Before a call that maps, moves, removes or protects memory. Returns what the call makes of
+/// watched memory.
 #[inline(always)]
-pub fn before(context: &Context, call: &Call) -> bool {
-    let [at, len, ..] = *call.args;
+pub fn before(context: &Context, call: &Call) -> Before {
+    let [at, len, third, flags, ..] = *call.args;
+    let watch = &space().watch;
     let takes = match call.row.handler {
-        Handler::Map => call.args[3] & MAP_FIXED != 0,
+        Handler::Map => flags & MAP_FIXED != 0,
         Handler::Unmap | Handler::Remap => true,
+        Handler::Protect => {
+            let is_noted = Mapping::allows_stores(third) && watch.later.may_have(at, len);
+            return if is_noted { written(context, at, len) } else { Before::Nothing };
+        }
         _ => false,
     };
-    let is_concerned = takes && space().watch.may_have(at, len);
-    if is_concerned {
-        collect(context, [at, len, next::GOES_ON]);
+    if takes && (watch.watched.may_have(at, len) || watch.later.may_have(at, len)) {
+        collect(context, [about::GONE, at, len], next::GOES_ON);
+        return Before::Taken;
     }
-    is_concerned
+    Before::Nothing
+}
+
+/// Memory is about to become writable that was to be watched then.
+#[cold]
+fn written(context: &Context, at: u64, len: u64) -> Before {
+    if context.silent.get() {
+        return Before::Nothing;
+    }
+    if ask(context, Mapped::Noted, when::NOW, at, len) {
+        space().watch.watched.add(at, len);
+        return Before::Watched(watched::YES);
+    }
+    Before::Watched(why_not())
 }
 
 /// After the call, with what `before` has returned.
 #[inline(always)]
-pub fn after(context: &Context, call: &Call, ret: i64, is_concerned: bool) -> After {
+pub fn after(context: &Context, call: &Call, ret: i64, before: Before) -> After {
+    let is_taken = before == Before::Taken;
     match call.row.handler {
-        Handler::Map if !is_error(ret) && Mapping::of(call.args).changes_file() => {
+        Handler::Map if !is_error(ret) && Mapping::of(call.args).may_change_file() => {
             mapped(context, call.args, ret as u64)
         }
-        Handler::Map | Handler::Unmap if is_concerned && is_error(ret) => {
+        Handler::Map | Handler::Unmap | Handler::Remap if is_taken && is_error(ret) => {
             again(context, call.args[0], (call.args[0], call.args[1]))
         }
-        Handler::Remap if is_concerned && is_error(ret) => {
-            again(context, call.args[0], (call.args[0], call.args[1]))
-        }
-        Handler::Remap if is_concerned => again(context, call.args[0], (ret as u64, call.args[2])),
-        _ => After::Told(watched::UNASKED),
+        Handler::Remap if is_taken => again(context, call.args[0], (ret as u64, call.args[2])),
+        _ => match before {
+            Before::Watched(word) if !is_error(ret) => After::Told(word),
+            _ => After::Told(watched::UNASKED),
+        },
     }
 }
 
@@ -123,22 +175,32 @@ pub fn tell(context: &Context, why: u64) {
 
 /// In a forked child: watches what its parent has mapped. The kernel has not passed the watch on.
 #[inline(always)]
-pub fn inherit(context: &Context, parent: u32) {
-    if space().watch.has_some() {
-        inherit_from(context, parent);
+pub fn inherit(context: &Context) {
+    if space().watch.state.get() == held::HELD {
+        inherit_from(context);
     }
 }
 
 #[cold]
-fn inherit_from(context: &Context, parent: u32) {
+fn inherit_from(context: &Context) {
     let watch = &space().watch;
-    let (from, to) = watch.bounds();
-    let was_held = watch.state.get() == held::HELD;
+    let (watched, later) = (watch.watched.both(), watch.later.both());
+    let parent = watch.owner.get();
     watch.forget();
-    if was_held && ask(context, Mapped::LikeProcess(parent), 0, 0) {
-        watch.add(from, to - from);
+    if ask(context, Mapped::LikeProcess(parent), when::NOW, 0, 0) {
+        watch.watched.add_all(watched);
+        watch.later.add_all(later);
     } else if !context.silent.get() {
         tell(context, unwatched::INHERITED | u64::from(parent) << unwatched::PARENT_SHIFT);
+    }
+}
+
+/// Why memory is not watched: one of [`watched`].
+fn why_not() -> u8 {
+    match space().watch.state.get() {
+        held::HELD => watched::NOT_THIS,
+        held::NOT_YET => watched::FILTERED,
+        _ => watched::REFUSED,
     }
 }
 
@@ -148,15 +210,28 @@ fn mapped(context: &Context, args: &[u64; 6], at: u64) -> After {
     if context.silent.get() || !is_on(context) {
         return After::Told(watched::UNASKED);
     }
-    if ask(context, Mapped::File { fd: fd as i32, offset }, at, len) {
-        space().watch.add(at, len);
-        return After::Told(watched::YES);
+    let file = Mapped::File { fd: fd as i32, offset };
+    if Mapping::of(args).is_writable {
+        if ask(context, file, when::NOW, at, len) {
+            space().watch.watched.add(at, len);
+            return After::Told(watched::YES);
+        }
+        return After::Told(why_not());
     }
-    After::Told(match space().watch.state.get() {
-        held::HELD => watched::NOT_THIS,
-        held::NOT_YET => watched::FILTERED,
-        _ => watched::REFUSED,
-    })
+    if may_be_written(context, fd) && ask(context, file, when::LATER, at, len) {
+        space().watch.later.add(at, len);
+        return After::Told(watched::LATER);
+    }
+    After::Told(watched::UNASKED)
+}
+
+/// Whether what is mapped by a descriptor may be made writable.
+fn may_be_written(context: &Context, fd: u64) -> bool {
+    if context.process().filtered.get() {
+        return false;
+    }
+    let flags = sys::call(Need::OpenFlags, [fd, F_GETFL, 0, 0, 0, 0]);
+    flags >= 0 && flags as u64 & O_ACCMODE == O_RDWR
 }
 
 /// Watches memory again that was watched at an address until it was collected.
@@ -165,11 +240,20 @@ fn again(context: &Context, former: u64, (at, len): (u64, u64)) -> After {
     if context.silent.get() {
         return After::Told(watched::UNASKED);
     }
-    if ask(context, Mapped::FormerlyAt(former), at, len) {
-        space().watch.add(at, len);
+    let watch = &space().watch;
+    let was = [watch.watched.may_have(former, 1), watch.later.may_have(former, 1)];
+    let reply = ask_for(context, Mapped::FormerlyAt(former), when::NOW, at, len);
+    if reply == answer::DONE {
+        // Which of them it was is known to the recorder alone.
+        [&watch.watched, &watch.later].into_iter().zip(was).for_each(|(bounds, was)| {
+            if was {
+                bounds.add(at, len);
+            }
+        });
         return After::Told(watched::YES);
     }
-    After::Lost
+    // Between watched memory there may be other memory.
+    if reply == answer::NOT_THIS { After::Told(watched::UNASKED) } else { After::Lost }
 }
 
 fn is_on(context: &Context) -> bool {
@@ -177,12 +261,10 @@ fn is_on(context: &Context) -> bool {
     context.arena.get().is_some_and(on)
 }
 
-/// Has the recorder collect what was stored, and forget this memory.
+/// Has the recorder collect what was stored.
 #[cold]
-fn collect(context: &Context, [at, len, next]: [u64; 3]) {
-    // A child of vfork has its parent's memory, and the stores in it are its parent's.
-    let is_guest = context.waiting_makers.get().iter().any(|maker| !maker.is_null());
-    if context.silent.get() || is_guest || space().watch.state.get() != held::HELD {
+fn collect(context: &Context, [about, at, len]: [u64; 3], next: u64) {
+    if context.silent.get() || space().watch.state.get() != held::HELD {
         return;
     }
     if sys::is_quiet() {
@@ -190,7 +272,7 @@ fn collect(context: &Context, [at, len, next]: [u64; 3]) {
         space().watch.state.set(held::REFUSED);
         return tell(context, unwatched::FILTER);
     }
-    let words = [at, len, next, 0, 0, 0];
+    let words = [about, at, len, next, space().watch.owner.get().into(), 0];
     if requests::ask_patiently(context, request::COLLECT, words, WAITS_MAX).is_none() {
         // The next calls do not wait again.
         space().watch.state.set(held::REFUSED);
@@ -198,37 +280,61 @@ fn collect(context: &Context, [at, len, next]: [u64; 3]) {
     }
 }
 
+/// What the recorder is to watch, and as what.
+#[derive(Clone, Copy)]
+struct Wanted {
+    what: Mapped,
+    when: u32,
+    at: u64,
+    len: u64,
+}
+
 /// Argument and result of the helper.
 struct Handing<'a> {
     context: &'a Context,
-    what: (Mapped, u64, u64),
+    wanted: Wanted,
     reply: u32,
 }
 
 /// Asks the recorder to watch memory, and hands it what it needs for that if it has nothing yet.
 /// Returns true if it does.
-fn ask(context: &Context, what: Mapped, at: u64, len: u64) -> bool {
-    let what = (what, at, len);
+fn ask(context: &Context, what: Mapped, when: u32, at: u64, len: u64) -> bool {
+    ask_for(context, what, when, at, len) == answer::DONE
+}
+
+/// The same with the answer itself.
+fn ask_for(context: &Context, what: Mapped, when: u32, at: u64, len: u64) -> u32 {
+    let wanted = Wanted { what, when, at, len };
     let watch = &space().watch;
     match watch.state.get() {
-        held::HELD => request(context, 0, what) == answer::DONE,
+        held::HELD => request(context, 0, wanted),
         // A filter of the program is asked about calls that the agent always makes. This is none.
         held::NOT_YET if !context.process().filtered.get() => {
-            let Some(helper) = Helper::new(0) else { return false };
-            let mut handing = Handing { context, what, reply: answer::REFUSED };
+            let Some(helper) = Helper::new(0) else { return answer::REFUSED };
+            watch.owner.set(owner(context));
+            let mut handing = Handing { context, wanted, reply: answer::REFUSED };
             helper.run(context.process().pid.get(), &raw mut handing as u64, hand_over);
             let reply = core::hint::black_box(handing.reply);
             let is_held = matches!(reply, answer::DONE | answer::NOT_THIS);
             watch.state.set(if is_held { held::HELD } else { held::REFUSED });
-            reply == answer::DONE
+            reply
         }
-        _ => false,
+        _ => answer::REFUSED,
     }
 }
 
-fn request(context: &Context, from: u64, (what, at, len): (Mapped, u64, u64)) -> u32 {
+/// Number of the process whose memory this is: a child of vfork has that of who waits for it.
+fn owner(context: &Context) -> u32 {
+    let makers = context.waiting_makers.get();
+    let maker = makers.iter().rev().find(|maker| !maker.is_null());
+    // SAFETY: who waits for its child has its area.
+    let process = maker.map_or(context.process(), |maker| unsafe { &*maker.cast::<Process>() });
+    process.number.get()
+}
+
+fn request(context: &Context, from: u64, Wanted { what, when, at, len }: Wanted) -> u32 {
     let [file, place] = what.to_words();
-    let words = [from, file, place, at, len, 0];
+    let words = [from, file, place, at, len, ring::two(when, space().watch.owner.get())];
     requests::ask_patiently(context, request::WATCH, words, WAITS_MAX).unwrap_or(answer::REFUSED)
 }
 
@@ -242,6 +348,6 @@ extern "C" fn hand_over(handing: u64) {
     let fd = sys::call(Need::NoticeStores, [USERFAULTFD_FLAGS, 0, 0, 0, 0, 0]);
     if let Ok(fd) = u32::try_from(fd) {
         let from = ring::two(fd, sys::gettid());
-        handing.reply = request(handing.context, from, handing.what);
+        handing.reply = request(handing.context, from, handing.wanted);
     }
 }

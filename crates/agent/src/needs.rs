@@ -4,7 +4,7 @@
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
-use syscalls::abi::files::CLOSE_RANGE_UNSHARE;
+use syscalls::abi::files::{CLOSE_RANGE_UNSHARE, F_GETFL};
 use syscalls::abi::memory::USERFAULTFD_FLAGS;
 use syscalls::abi::tasks::ARCH_SET_GS;
 
@@ -89,6 +89,7 @@ pub enum Need {
     // Made where no filter can object.
     Sleep,
     NoticeStores,
+    OpenFlags,
     ProtectAsBefore,
     MapRing,
     MapShared,
@@ -284,6 +285,9 @@ pub const ALL: [Row; Need::SameFile as usize + 1] = [
     any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
     any(Need::NoticeStores, raw::__NR_userfaultfd)
         .with([Some(USERFAULTFD_FLAGS), None, None, None, None, None])
+        .made(When::Unfiltered),
+    any(Need::OpenFlags, raw::__NR_fcntl)
+        .with([None, Some(F_GETFL), ZERO, ZERO, ZERO, ZERO])
         .made(When::Unfiltered),
     any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
     any(Need::MapRing, raw::__NR_mmap).made(When::Unfiltered),

@@ -137,7 +137,6 @@ fn settle(
 /// Creates a child with its own memory.
 fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     mapped::settle(context);
-    let parent = context.process().number.get();
     let reserved = reserve(context, StartHow::Fork, true);
     enter(context, call, 0);
     context.phase.set(phase::IN_CALL);
@@ -151,7 +150,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
             actions::clear_handlers(context);
         }
         begin(context, reserved.ok().map(|slot| slot.index), true);
-        mapped::inherit(context, parent);
+        mapped::inherit(context);
         frame.set_result(0);
         if wish.stack != 0 {
             frame.set_stack(wish.stack);

@@ -11,17 +11,14 @@ pub mod held {
     pub const REFUSED: u32 = 2;
 }
 
-/// State of an address space, all zeros in the beginning.
-pub struct Watch {
-    /// One of [`held`].
-    pub state: Number,
-    /// All watched memory lies between these addresses; both are 0 if there is none.
+/// Addresses between which some memory lies; both are 0 if there is none.
+pub struct Bounds {
     from: Word,
     to: Word,
 }
 
-impl Watch {
-    /// Notes that memory is watched.
+impl Bounds {
+    /// Notes that memory is among it.
     pub fn add(&self, from: u64, len: u64) {
         let to = from.saturating_add(len);
         if !self.has_some() {
@@ -32,28 +29,55 @@ impl Watch {
         self.to.set(self.to.get().max(to));
     }
 
-    /// Returns true if any memory may be watched.
+    /// Returns true if there is any.
     #[inline(always)]
     pub fn has_some(&self) -> bool {
         self.to.get() != 0
     }
 
-    /// Returns true if some of this memory may be watched.
+    /// Returns true if some of this memory may be among it.
     #[inline(always)]
     pub fn may_have(&self, from: u64, len: u64) -> bool {
         from < self.to.get() && from.saturating_add(len) > self.from.get()
     }
 
-    /// The lowest and the highest address of watched memory.
-    pub fn bounds(&self) -> (u64, u64) {
+    /// Takes over all of others.
+    pub fn add_all(&self, (from, to): (u64, u64)) {
+        if to != 0 {
+            self.add(from, to - from);
+        }
+    }
+
+    /// The lowest and the highest address.
+    pub fn both(&self) -> (u64, u64) {
         (self.from.get(), self.to.get())
     }
 
+    fn forget(&self) {
+        self.from.set(0);
+        self.to.set(0);
+    }
+}
+
+/// State of an address space, all zeros in the beginning.
+pub struct Watch {
+    /// One of [`held`].
+    pub state: Number,
+    /// Number of the process that the recorder knows the memory by.
+    pub owner: Number,
+    /// Memory that is watched.
+    pub watched: Bounds,
+    /// Memory that will be, once it can be written.
+    pub later: Bounds,
+}
+
+impl Watch {
     /// Forgets everything: nothing is watched in this address space.
     pub fn forget(&self) {
         self.state.set(held::NOT_YET);
-        self.from.set(0);
-        self.to.set(0);
+        self.owner.set(0);
+        self.watched.forget();
+        self.later.forget();
     }
 }
 
@@ -65,15 +89,18 @@ mod tests {
     fn what_may_be_watched_lies_between_all_that_is() {
         // SAFETY: words of zeros are a value.
         let watch: Watch = unsafe { core::mem::zeroed() };
-        assert!(!watch.has_some() && !watch.may_have(0, u64::MAX));
-        watch.add(0x5000, 0x1000);
-        assert!(watch.has_some() && watch.may_have(0x4000, 0x1001));
-        assert!(!watch.may_have(0x4000, 0x1000) && !watch.may_have(0x6000, 0x1000));
-        watch.add(0x9000, u64::MAX);
-        watch.add(0x2000, 0x1000);
-        assert!(watch.may_have(0x2000, 1) && watch.may_have(u64::MAX - 1, 1));
-        assert!(!watch.may_have(0x1000, 0x1000));
+        let all = &watch.watched;
+        assert!(!all.has_some() && !all.may_have(0, u64::MAX));
+        all.add(0x5000, 0x1000);
+        assert!(all.has_some() && all.may_have(0x4000, 0x1001));
+        assert!(!all.may_have(0x4000, 0x1000) && !all.may_have(0x6000, 0x1000));
+        all.add(0x9000, u64::MAX);
+        all.add(0x2000, 0x1000);
+        assert!(all.may_have(0x2000, 1) && all.may_have(u64::MAX - 1, 1));
+        assert!(!all.may_have(0x1000, 0x1000));
+        watch.later.add_all(all.both());
+        assert!(watch.later.may_have(0x2000, 1) && !watch.later.may_have(0x1000, 0x1000));
         watch.forget();
-        assert!(!watch.has_some() && !watch.may_have(0x5000, 1));
+        assert!(!all.has_some() && !all.may_have(0x5000, 1) && !watch.later.has_some());
     }
 }

@@ -279,16 +279,16 @@ impl Observer for Glue {
     }
 
     fn mapped(&mut self, asked: Mapped) {
-        let Mapped { pid, tid, process, thread, wish, answer } = asked;
+        let Mapped { pid, tid, owner, thread, wish, answer } = asked;
         let wish = match wish {
-            Wish::Watch { by, what, start, length } => {
-                recorder::Wish::Watch { by, what, start, length }
+            Wish::Watch { by, what, start, length, when } => {
+                recorder::Wish::Watch { by, what, start, length, when }
             }
-            Wish::Collect { start, length, next } => {
-                recorder::Wish::Collect { start, length, next }
+            Wish::Collect { about, start, length, next } => {
+                recorder::Wish::Collect { about, start, length, next }
             }
         };
-        let who = recorder::Who { pid, tid, process, thread };
+        let who = recorder::Who { pid, tid, owner, thread };
         let answer = Box::new(|reply| answer.give(reply));
         self.handle.mapped(recorder::Asked { who, wish, answer });
     }

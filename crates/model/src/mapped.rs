@@ -1,16 +1,18 @@
 //! Follows where files are mapped whose stores are in the trace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use syscalls::Handler;
 use syscalls::abi::errno;
 use syscalls::abi::memory::MREMAP_DONTUNMAP;
 use syscalls::record::watched;
-use trace::event::{Call, Content, Event, EventKind, FieldValue, OtherEvent};
+use trace::event::{Call, Content, Event, EventKind, FieldValue, OtherEvent, StartHow};
 use trace::format::event_number;
 use trace::parts::{Part, PartValue, part_id};
 
+/// Limit for the number of processes that have the memory of others.
+const GUESTS_MAX: usize = 1 << 16;
 /// Limit for the number of tracked mappings.
 const MAPPINGS_MAX: usize = 1 << 16;
 const PAGE_BYTES: u64 = 4096;
@@ -19,6 +21,8 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct Mapped<F> {
     all: BTreeMap<(u32, u64), Piece<F>>,
+    /// Processes that have the memory of others.
+    guests: HashMap<u32, u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,7 +34,7 @@ struct Piece<F> {
 
 impl<F> Default for Mapped<F> {
     fn default() -> Self {
-        Mapped { all: BTreeMap::new() }
+        Mapped { all: BTreeMap::new(), guests: HashMap::new() }
     }
 }
 
@@ -55,7 +59,7 @@ pub fn watched(event: &Event) -> u8 {
 }
 
 fn is_watched(event: &Event) -> bool {
-    watched(event) == watched::YES
+    matches!(watched(event), watched::YES | watched::LATER)
 }
 
 impl<F: Clone> Mapped<F> {
@@ -71,6 +75,7 @@ impl<F: Clone> Mapped<F> {
         if errno::is_error(ret) || self.all.is_empty() && !is_watched(event) {
             return;
         }
+        let process = self.owner(process);
         let (at, [start, length, third, flags, fd, offset]) = (ret as u64, call.args);
         match handler {
             Handler::Map => {
@@ -119,8 +124,14 @@ impl<F: Clone> Mapped<F> {
         }
     }
 
+    /// The process whose memory a process has.
+    fn owner(&self, process: u32) -> u32 {
+        self.guests.get(&process).copied().unwrap_or(process)
+    }
+
     /// The file that is mapped at an address of a process, and the offset there.
     pub fn at(&self, process: u32, address: u64) -> Option<(&F, u64)> {
+        let process = self.owner(process);
         let (&(_, start), piece) = self.all.range((process, 0)..=(process, address)).next_back()?;
         let offset = piece.offset.checked_add(address - start)?;
         (address < piece.end).then_some((&piece.file, offset))
@@ -128,13 +139,34 @@ impl<F: Clone> Mapped<F> {
 
     /// Forgets a process that ended or called exec.
     pub fn forget(&mut self, process: u32) {
+        if self.guests.remove(&process).is_some() {
+            return;
+        }
         if !self.all.is_empty() {
             self.all.retain(|(owner, _), _| *owner != process);
         }
     }
 
+    /// A process begins that another one has made.
+    pub fn started(&mut self, how: StartHow, process: u32, maker: u32) {
+        match how {
+            StartHow::Fork => self.inherit(process, maker),
+            StartHow::Vfork => self.share(process, maker),
+            _ => {}
+        }
+    }
+
+    /// A process begins with the memory of another one, until it ends or calls exec.
+    fn share(&mut self, process: u32, with: u32) {
+        let owner = self.owner(with);
+        if self.guests.len() < GUESTS_MAX {
+            self.guests.insert(process, owner);
+        }
+    }
+
     /// A process begins with the mappings of another one.
-    pub fn inherit(&mut self, process: u32, from: u32) {
+    fn inherit(&mut self, process: u32, from: u32) {
+        let from = self.owner(from);
         let all = self.all.range((from, 0)..=(from, u64::MAX));
         let all: Vec<_> = all.map(|((_, start), piece)| (*start, piece.clone())).collect();
         for (start, Piece { end, offset, file }) in all {
@@ -253,6 +285,11 @@ mod tests {
         assert_eq!((all.at(1, 0x12000), all.at(1, 0x57fff)), (None, Some((&"a", 0xafff))));
         call(&mut all, "mmap", [0, 0x1000, 3, 2, 6, 0], 0x51000, "");
         assert_eq!((all.at(1, 0x51000), all.at(1, 0x52000)), (None, Some((&"a", 0x5000))));
+        // What shares memory does so until it is gone.
+        all.share(3, 1);
+        assert_eq!(all.at(3, 0x10000), Some((&"a", 0x1000)));
+        all.forget(3);
+        assert_eq!((all.at(3, 0x10000), all.at(1, 0x10000)), (None, Some((&"a", 0x1000))));
         all.forget(2);
         assert_eq!((all.at(2, 0x10000), all.at(1, 0x10000)), (None, Some((&"a", 0x1000))));
         let failed = -12i64 as u64;

@@ -364,7 +364,10 @@ impl Unseen {
             Act::Unmap => self.read_only.unmapped(made.process, range(args)),
             Act::Protect if Mapping::allows_stores(args[2]) => {
                 for (file, bytes) in self.read_only.made_writable(made.process, range(args)) {
-                    self.stores_to(file, bytes);
+                    if made.watched != watched::YES {
+                        self.unwatched(&file, made.watched);
+                        self.stores_to(file, bytes);
+                    }
                 }
             }
             Act::AttachMemory => self.note(Note::SharedMemory),
@@ -436,11 +439,7 @@ impl Unseen {
             OpenedKind::File | OpenedKind::Memory
                 if mapping.changes_file() && made.watched == watched::YES => {}
             OpenedKind::File | OpenedKind::Memory if mapping.changes_file() => {
-                if let Some(why) = why_not(made.watched)
-                    && self.why_not.len() < NAMES_MAX
-                {
-                    self.why_not.insert(opened.name.clone(), why);
-                }
+                self.unwatched(&opened, made.watched);
                 self.stores_to(opened, mapping.length);
             }
             OpenedKind::File | OpenedKind::Memory => {
@@ -449,6 +448,15 @@ impl Unseen {
                 }
                 add(&mut self.found, (Way::Loads, opened.name), 1, Some(mapping.length));
             }
+        }
+    }
+
+    /// Notes why stores to a mapped file could not be recorded.
+    fn unwatched(&mut self, opened: &Opened, word: u8) {
+        if let Some(why) = why_not(word)
+            && self.why_not.len() < NAMES_MAX
+        {
+            self.why_not.insert(opened.name.clone(), why);
         }
     }
 

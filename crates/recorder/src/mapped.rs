@@ -28,10 +28,13 @@ use ring::{Mapped, answer};
 
 use crate::mailbox::Mailbox;
 
-use self::process::Process;
+use self::process::{Process, Scope};
 pub use self::terms::Every;
 pub(crate) use self::terms::Terms;
 
+/// Bytes of memory whose pages are marked at the same time, in all processes together: marks take
+/// eight bytes for each page.
+const MARKED_BYTES_MAX: u64 = 64 << 30;
 /// Maximum number of processes whose memory is watched at the same time.
 const PROCESSES_MAX: usize = 4096;
 
@@ -42,8 +45,8 @@ pub struct Who {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// Number of the process in the recording.
-    pub process: u32,
+    /// Number of the process whose memory it is, in the recording.
+    pub owner: u32,
     /// Number of the thread in the recording.
     pub thread: u32,
 }
@@ -60,12 +63,16 @@ pub enum Wish {
         start: u64,
         /// Its length.
         length: u64,
+        /// When: a [`ring::when`].
+        when: u32,
     },
-    /// Collect what was stored, and do not watch this memory any more.
+    /// Collect what was stored.
     Collect {
-        /// Address of the memory.
+        /// What it is about: a [`ring::about`].
+        about: u64,
+        /// Address of the memory, or a descriptor.
         start: u64,
-        /// Its length; 0: all stays watched.
+        /// Its length.
         length: u64,
         /// What comes after it: a [`ring::next`].
         next: u64,
@@ -145,7 +152,8 @@ impl Watch {
         let began = Instant::now();
         let mut pages = 0;
         self.processes.retain(|_, process| {
-            pages += process.collect(None, &self.terms, &mut |stored| self.mailbox.store(stored));
+            let mut tell = |stored| self.mailbox.store(stored);
+            pages += process.collect(&Scope::All, None, &self.terms, &mut tell);
             process.is_there()
         });
         began.elapsed() + FAULT * u32::try_from(pages).unwrap_or(u32::MAX)
@@ -153,20 +161,23 @@ impl Watch {
 
     fn answer(&mut self, Asked { who, wish, answer: give }: Asked) {
         let reply = match wish {
-            Wish::Watch { by, what, start, length } => {
-                match self.watch(who, by, what, start, length) {
-                    Some(()) => answer::DONE,
-                    None if self.processes.contains_key(&who.process) => answer::NOT_THIS,
+            Wish::Watch { by, what, start, length, when } => {
+                let is_noted = when == ring::when::LATER;
+                match self.watch(who, by, what, start, length, is_noted) {
+                    Some(answer) => answer,
+                    None if self.processes.contains_key(&who.owner) => answer::NOT_THIS,
                     None => answer::REFUSED,
                 }
             }
-            Wish::Collect { start, length, next } => {
-                self.collect(who, start, length, next);
+            Wish::Collect { about, start, length, next } => {
+                self.collect(who, about, start, length, next);
                 answer::DONE
             }
         };
-        if let Some(process) = self.processes.get(&who.process) {
-            self.mailbox.leaves(who.process, process.files());
+        if let Some(process) = self.processes.get_mut(&who.owner)
+            && process.has_changed()
+        {
+            self.mailbox.leaves(who.owner, process.files());
         }
         give(reply);
     }
@@ -178,7 +189,8 @@ impl Watch {
         what: Mapped,
         start: u64,
         length: u64,
-    ) -> Option<()> {
+        is_noted: bool,
+    ) -> Option<u32> {
         let ranges = match what {
             Mapped::LikeProcess(parent) => Some(self.processes.get(&parent)?.ranges().to_vec()),
             _ => None,
@@ -188,34 +200,49 @@ impl Watch {
             if self.processes.len() >= PROCESSES_MAX {
                 return None;
             }
-            let process = Process::open(who.pid, who.process, helper, fd).ok()?;
-            self.processes.insert(who.process, process);
+            let process = Process::open(who.pid, who.owner, helper, fd).ok()?;
+            self.processes.insert(who.owner, process);
         }
-        let process = self.processes.get_mut(&who.process)?;
+        let others = self.processes.values().map(Process::marked_bytes).sum();
+        let room = MARKED_BYTES_MAX.saturating_sub(others);
+        let process = self.processes.get_mut(&who.owner)?;
         if let Some(ranges) = ranges {
-            return ranges.into_iter().try_for_each(|range| process.add(range).ok());
+            let added = ranges.into_iter().try_for_each(|range| process.add(range, room).ok());
+            return added.map(|()| answer::DONE);
         }
         let end = start.checked_add(length)?;
-        let range = match what {
+        let added = match what {
             Mapped::File { fd, offset } => {
-                process.range_of(who.tid, fd, start..end, offset).ok()?
+                let range = process.range_of(who.tid, fd, start..end, offset, is_noted).ok()?;
+                return process.add(range, room).ok().map(|()| answer::DONE);
             }
-            Mapped::FormerlyAt(address) => process.range_like(address, start..end)?,
+            Mapped::FormerlyAt(address) => {
+                let range = process.range_like(address, start..end)?;
+                process.add(range, room)
+            }
+            Mapped::Noted => process.becomes_writable(start..end, room),
             Mapped::LikeProcess(_) => return None,
         };
-        process.add(range).ok()
+        Some(if added.is_ok() { answer::DONE } else { answer::REFUSED })
     }
 
     /// Collects what a process has stored.
-    fn collect(&mut self, who: Who, start: u64, length: u64, next: u64) {
-        let Some(process) = self.processes.get_mut(&who.process) else { return };
+    fn collect(&mut self, who: Who, about: u64, start: u64, length: u64, next: u64) {
+        let Some(process) = self.processes.get_mut(&who.owner) else { return };
         let mailbox = &self.mailbox;
-        process.collect(Some(who.thread), &self.terms, &mut |stored| mailbox.store(stored));
-        process.drop(start..start.saturating_add(length));
-        process.ends = next == ring::next::ENDS;
+        let memory = start..start.saturating_add(length);
+        let scope = match about {
+            ring::about::MEMORY | ring::about::GONE => Scope::Memory(memory.clone()),
+            ring::about::FILE => Scope::of_file(who.tid, start as i32),
+            _ => Scope::All,
+        };
+        let tell = &mut |stored| mailbox.store(stored);
+        process.collect(&scope, Some(who.thread), &self.terms, tell);
+        process.drop(if about == ring::about::GONE { memory } else { 0..0 });
+        process.ends(next == ring::next::ENDS);
         if next == ring::next::UNWATCHED {
-            self.processes.remove(&who.process);
-            self.mailbox.leaves(who.process, Vec::new());
+            self.processes.remove(&who.owner);
+            self.mailbox.leaves(who.owner, Vec::new());
         }
     }
 }

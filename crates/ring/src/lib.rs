@@ -58,7 +58,7 @@ pub use line::Line;
 pub use settings::Settings;
 pub use slot::{Consumed, Slot, exec_state, slot_state};
 pub use stream::Reader;
-pub use watch::{Mapped, halves, next, two};
+pub use watch::{Mapped, about, halves, next, two, when};
 pub use writer::{Patience, Place, Writer};
 
 pub use size::{FILES, HOME_BYTES, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
@@ -188,9 +188,12 @@ pub mod request {
     /// Watch memory in which a file is mapped, shared and writable. Argument 0: a userfaultfd and
     /// the helper thread that has it, as [`two`](super::two) puts them together; 0: the recorder
     /// has one. Arguments 1 and 2: a [`Mapped`](super::Mapped). Arguments 3 and 4: address, length.
+    /// Argument 5: a [`when`](super::when) and the number of the process whose memory it is, as
+    /// `two` puts them together.
     pub const WATCH: u32 = 6;
-    /// Collect what was stored to watched memory. Arguments 0 and 1: address and length of memory
-    /// that is not watched from then on. Argument 2: a [`next`](super::next).
+    /// Collect what was stored to watched memory. Argument 0: what it is [`about`](super::about).
+    /// Arguments 1 and 2: address and length, or a descriptor. Argument 3: a
+    /// [`next`](super::next). Argument 4: the number of the process whose memory it is.
     pub const COLLECT: u32 = 7;
 }
 

@@ -14,11 +14,14 @@ pub enum Mapped {
     FormerlyAt(u64),
     /// All that the process with this number has mapped: a child is to be watched like its parent.
     LikeProcess(u32),
+    /// What was mapped there to be watched [later](when::LATER).
+    Noted,
 }
 
 const FILE: u32 = 1;
 const FORMERLY_AT: u32 = 2;
 const LIKE_PROCESS: u32 = 3;
+const NOTED: u32 = 4;
 
 impl Mapped {
     /// The words of a request that name it.
@@ -27,6 +30,7 @@ impl Mapped {
             Mapped::File { fd, offset } => [two(FILE, fd.cast_unsigned()), offset],
             Mapped::FormerlyAt(address) => [two(FORMERLY_AT, 0), address],
             Mapped::LikeProcess(process) => [two(LIKE_PROCESS, process), 0],
+            Mapped::Noted => [two(NOTED, 0), 0],
         }
     }
 
@@ -36,9 +40,30 @@ impl Mapped {
             (FILE, fd) => Mapped::File { fd: fd.cast_signed(), offset: second },
             (FORMERLY_AT, _) => Mapped::FormerlyAt(second),
             (LIKE_PROCESS, process) => Mapped::LikeProcess(process),
+            (NOTED, _) => Mapped::Noted,
             _ => return None,
         })
     }
+}
+
+/// When memory is watched.
+pub mod when {
+    /// From now on.
+    pub const NOW: u32 = 0;
+    /// Once it can be written: see [`Mapped::Noted`](super::Mapped::Noted).
+    pub const LATER: u32 = 1;
+}
+
+/// What a collection is about.
+pub mod about {
+    /// All watched memory.
+    pub const ALL: u64 = 0;
+    /// A stretch of it: address and length.
+    pub const MEMORY: u64 = 1;
+    /// The same, which is not watched from then on.
+    pub const GONE: u64 = 2;
+    /// Memory in which the file of a descriptor is mapped.
+    pub const FILE: u64 = 3;
 }
 
 /// What comes after a collection.
@@ -71,6 +96,7 @@ mod tests {
             Mapped::File { fd: -1, offset: 1 << 63 },
             Mapped::FormerlyAt(u64::MAX),
             Mapped::LikeProcess(7),
+            Mapped::Noted,
         ] {
             assert_eq!(Mapped::of_words(named.to_words()), Some(named));
         }

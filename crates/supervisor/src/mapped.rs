@@ -19,18 +19,25 @@ impl Supervisor {
         else {
             return;
         };
-        let Some(wish) = self.wish(request, pid) else { return };
+        let Some((owner, wish)) = self.wish(request, pid) else { return };
         let thread = self.slot(index).thread.load(Ordering::Relaxed);
-        let process = self.process_in(index);
-        observer.mapped(Mapped { pid, tid, process, thread, wish, answer });
+        observer.mapped(Mapped { pid, tid, owner, thread, wish, answer });
     }
 
-    fn wish(&mut self, request: Request, pid: i32) -> Option<Wish> {
+    /// The number of the process whose memory it is about, and the wish.
+    fn wish(&mut self, request: Request, pid: i32) -> Option<(u32, Wish)> {
         let slot = self.slot(request.index);
-        let [first, second, third, fourth, fifth, _] =
+        let [first, second, third, fourth, fifth, sixth] =
             slot.request_args.each_ref().map(|arg| arg.load(Ordering::Relaxed));
+        let arena = request.index / ring::SLOTS;
         if request.what == request::COLLECT {
-            return Some(Wish::Collect { start: first, length: second, next: third });
+            let owner = u32::try_from(fifth).ok()?;
+            let wish = Wish::Collect { about: first, start: second, length: third, next: fourth };
+            return self.guests.may_name(arena, owner).then_some((owner, wish));
+        }
+        let (when, owner) = ring::halves(sixth);
+        if !self.guests.may_name(arena, owner) {
+            return None;
         }
         let mut by = None;
         if first != 0 {
@@ -42,10 +49,10 @@ impl Supervisor {
         }
         let what = ring::Mapped::of_words([second, third])?;
         if let ring::Mapped::LikeProcess(process) = what
-            && !self.guests.may_name(request.index / ring::SLOTS, process)
+            && !self.guests.may_name(arena, process)
         {
             return None;
         }
-        Some(Wish::Watch { by, what, start: fourth, length: fifth })
+        Some((owner, Wish::Watch { by, what, start: fourth, length: fifth, when }))
     }
 }

@@ -10,8 +10,8 @@ pub struct Mapped {
     pub pid: i32,
     /// Its own id.
     pub tid: i32,
-    /// Numbers of process and thread in the recording.
-    pub process: u32,
+    /// Number of the process whose memory it is, in the recording.
+    pub owner: u32,
     /// Number of the thread in the recording.
     pub thread: u32,
     /// What it asks.
@@ -32,12 +32,16 @@ pub enum Wish {
         start: u64,
         /// Its length.
         length: u64,
+        /// When: a [`ring::when`].
+        when: u32,
     },
-    /// Collect what was stored, and do not watch this memory any more.
+    /// Collect what was stored.
     Collect {
-        /// Address of the memory.
+        /// What it is about: a [`ring::about`].
+        about: u64,
+        /// Address of the memory, or a descriptor.
         start: u64,
-        /// Its length; 0: all stays watched.
+        /// Its length.
         length: u64,
         /// What comes after it: a [`ring::next`].
         next: u64,

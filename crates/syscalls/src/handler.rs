@@ -1,6 +1,17 @@
 //! How the agent makes a call: what else it must do so that the program stays recorded and notices
 //! nothing.
 
+/// What stores to mapped files a call concerns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Settled {
+    /// All of them.
+    All,
+    /// Those to the file of the first argument.
+    File,
+    /// Those in the memory of the first two arguments.
+    Memory,
+}
+
 /// What is special about making a call, a column of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handler {
@@ -11,7 +22,10 @@ pub enum Handler {
     /// Truncates a file that it names by path.
     Truncate,
     /// Makes data durable, or takes it away: what was stored to mapped files is collected before.
-    Settle,
+    Settle {
+        /// What it concerns.
+        of: Settled,
+    },
     /// Opens a userfaultfd: the program's own may watch the memory that the recorder watches.
     WatchMemory,
     /// Opens a file; see [`OpenFlags`](crate::shape::OpenFlags).

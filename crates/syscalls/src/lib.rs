@@ -22,7 +22,7 @@ pub mod table;
 mod text;
 
 pub use act::{Act, Ids};
-pub use handler::Handler;
+pub use handler::{Handler, Settled};
 pub use shape::{
     Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
     Variant,

@@ -39,6 +39,11 @@ impl Mapping {
         protection & PROT_WRITE != 0
     }
 
+    /// Returns true if writing to the mapping would change the file, now or once it is writable.
+    pub fn may_change_file(&self) -> bool {
+        self.is_shared && self.fd.is_some()
+    }
+
     /// Returns true if writing to the mapping changes the file.
     pub fn changes_file(&self) -> bool {
         self.is_shared && self.is_writable && self.fd.is_some()

@@ -111,6 +111,8 @@ pub mod watched {
     pub const FILTERED: u8 = 3;
     /// The file, or its file system, cannot be watched.
     pub const NOT_THIS: u8 = 4;
+    /// It will be once the memory can be written.
+    pub const LATER: u8 = 5;
 }
 
 /// Flags of DATA, in the second byte of `c`.

@@ -35,6 +35,48 @@ pub(super) struct Watched {
     offset: u64,
     /// To look at, not to read.
     file: Arc<File>,
+    /// Time stamp of the last collection.
+    since: u64,
+    /// It cannot be written yet, and is not watched before that.
+    is_noted: bool,
+}
+
+/// What a collection is about.
+pub(super) enum Scope {
+    All,
+    Memory(Range<u64>),
+    /// Device and inode of a file.
+    File((u64, u64)),
+}
+
+impl Scope {
+    /// The file of a thread's descriptor; all if it cannot be looked at.
+    pub fn of_file(thread: i32, fd: i32) -> Scope {
+        let about = file_of(thread, fd).and_then(|file| file.metadata());
+        about.map_or(Scope::All, |about| Scope::File((about.dev(), about.ino())))
+    }
+
+    fn has(&self, range: &Watched, (device, inode): (u64, u64)) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Memory(memory) => {
+                memory.start < range.memory.end && memory.end > range.memory.start
+            }
+            Scope::File(file) => *file == (device, inode),
+        }
+    }
+
+    /// The part of a stretch that is to be looked at.
+    fn part(&self, part: Range<u64>) -> Range<u64> {
+        match self {
+            Scope::Memory(memory) => {
+                let start = part.start.max(memory.start & !(PAGE_BYTES - 1));
+                let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
+                start..part.end.min(end).max(start)
+            }
+            _ => part,
+        }
+    }
 }
 
 impl Watched {
@@ -43,6 +85,21 @@ impl Watched {
         let bytes = size.saturating_sub(self.offset).saturating_add(AHEAD_BYTES);
         let end = self.memory.start.saturating_add(bytes.min(1 << 62).next_multiple_of(PAGE_BYTES));
         end.min(self.memory.end)
+    }
+
+    /// The parts before, in and behind other memory, each with whether it lies in it.
+    fn cut(self, by: Range<u64>) -> impl Iterator<Item = (Watched, bool)> {
+        let own = self.memory.clone();
+        let parts = [
+            (own.start..own.end.min(by.start), false),
+            (own.start.max(by.start)..own.end.min(by.end), true),
+            (own.start.max(by.end)..own.end, false),
+        ];
+        parts.into_iter().filter(|(memory, _)| !memory.is_empty()).map(move |(memory, is_in)| {
+            let offset = self.offset + (memory.start - own.start);
+            let marked = self.marked.clamp(memory.start, memory.end);
+            (Watched { memory, marked, offset, ..self.clone() }, is_in)
+        })
     }
 }
 
@@ -53,10 +110,10 @@ pub(super) struct Process {
     watched: Vec<Watched>,
     /// Not watched any more since the last collection.
     dropped: Vec<Watched>,
-    /// Time stamp of the last collection.
-    since: u64,
     /// It was collected for the last time, unless it asks again.
-    pub ends: bool,
+    ends: bool,
+    /// Files are watched that were not, or the reverse.
+    has_changed: bool,
 }
 
 impl Process {
@@ -68,8 +125,8 @@ impl Process {
             memory: Memory::open(pid)?,
             watched: Vec::new(),
             dropped: Vec::new(),
-            since: host::tsc(),
             ends: false,
+            has_changed: true,
         })
     }
 
@@ -82,13 +139,31 @@ impl Process {
         &self.watched
     }
 
+    /// Bytes of memory whose pages are marked.
+    pub fn marked_bytes(&self) -> u64 {
+        let marked = self.watched.iter().filter(|range| !range.is_noted);
+        marked.map(|range| range.marked - range.memory.start).sum()
+    }
+
+    /// Whether [`files`](Process::files) may be others than at the last question.
+    pub fn has_changed(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed)
+    }
+
+    /// Says whether it was collected for the last time.
+    pub fn ends(&mut self, ends: bool) {
+        self.has_changed |= self.ends != ends;
+        self.ends = ends;
+    }
+
     /// Paths of the files to which it may store from now on.
     pub fn files(&self) -> Vec<Vec<u8>> {
         if self.ends {
             return Vec::new();
         }
         let mut seen = HashSet::new();
-        let files = self.watched.iter().map(|watched| &watched.file);
+        let watched = self.watched.iter().filter(|watched| !watched.is_noted);
+        let files = watched.map(|watched| &watched.file);
         let files = files.filter(|file| seen.insert(Arc::as_ptr(file)));
         files.map(|file| path_of(file, true)).collect()
     }
@@ -100,13 +175,14 @@ impl Process {
         fd: i32,
         memory: Range<u64>,
         offset: u64,
+        is_noted: bool,
     ) -> io::Result<Watched> {
         let file = Arc::new(file_of(thread, fd)?);
         // Memory that processes share changes all the time, and nothing of it is left on a disk.
         if !file.metadata()?.is_file() || realm::is_memory(&path_of(&file, true)) {
             return Err(io::Error::other("no file on a disk"));
         }
-        Ok(Watched { marked: memory.start, memory, offset, file })
+        Ok(Watched { marked: memory.start, memory, offset, file, since: 0, is_noted })
     }
 
     /// Memory in which the same is mapped as was at an address until the last collection.
@@ -114,22 +190,56 @@ impl Process {
         let has = |watched: &&Watched| watched.memory.contains(&address);
         let former = self.dropped.iter().chain(&self.watched).find(has)?;
         let offset = former.offset + (address - former.memory.start);
-        Some(Watched { marked: memory.start, memory, offset, file: Arc::clone(&former.file) })
+        Some(Watched { marked: memory.start, memory, offset, ..former.clone() })
     }
 
-    /// Watches memory from now on.
-    pub fn add(&mut self, mut range: Watched) -> io::Result<()> {
+    /// Watches memory from now on, or notes it. There is room for so many bytes of marked pages.
+    pub fn add(&mut self, mut range: Watched, room: u64) -> io::Result<()> {
         range.memory.end = range.memory.end.next_multiple_of(PAGE_BYTES);
         if self.watched.len() >= RANGES_MAX || range.memory.is_empty() {
             return Err(io::Error::other("too many mappings"));
         }
-        self.notices.watch(&range.memory)?;
-        range.marked = range.to_mark(range.file.metadata()?.size());
-        // Nothing was stored yet: who made the mapping waits, and others do not know of it.
-        self.memory.stored(range.memory.start..range.marked, &mut |_| ())?;
+        if !range.is_noted {
+            self.watch(&mut range, room)?;
+        }
         self.dropped.clear();
         self.watched.push(range);
         Ok(())
+    }
+
+    fn watch(&mut self, range: &mut Watched, room: u64) -> io::Result<()> {
+        range.since = host::tsc();
+        range.marked = range.to_mark(range.file.metadata()?.size());
+        if range.marked - range.memory.start > room {
+            return Err(io::Error::other("too much memory"));
+        }
+        self.notices.watch(&range.memory)?;
+        // Nothing was stored yet: who made the mapping waits, and others do not know of it.
+        self.memory.stored(range.memory.start..range.marked, &mut |_| ())?;
+        self.has_changed = true;
+        Ok(())
+    }
+
+    /// Watches what was noted of memory that can be written from now on.
+    pub fn becomes_writable(&mut self, memory: Range<u64>, room: u64) -> io::Result<()> {
+        let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
+        let mut result = Ok(());
+        for range in std::mem::take(&mut self.watched) {
+            if !range.is_noted {
+                self.watched.push(range);
+                continue;
+            }
+            for (mut part, is_concerned) in range.cut(memory.start..end) {
+                if is_concerned {
+                    part.is_noted = false;
+                    let watched = self.watch(&mut part, room);
+                    part.is_noted = watched.is_err();
+                    result = result.and(watched);
+                }
+                self.watched.push(part);
+            }
+        }
+        result
     }
 
     /// Forgets memory.
@@ -140,16 +250,9 @@ impl Process {
         }
         let end = gone.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(gone.end);
         for range in std::mem::take(&mut self.watched) {
-            let parts = [
-                (range.memory.start..range.memory.end.min(gone.start), true),
-                (range.memory.start.max(gone.start)..range.memory.end.min(end), false),
-                (range.memory.start.max(end)..range.memory.end, true),
-            ];
-            for (memory, stays) in parts.into_iter().filter(|(memory, _)| !memory.is_empty()) {
-                let offset = range.offset + (memory.start - range.memory.start);
-                let marked = range.marked.clamp(memory.start, memory.end);
-                let part = Watched { memory, marked, offset, file: Arc::clone(&range.file) };
-                let to = if stays { &mut self.watched } else { &mut self.dropped };
+            for (part, is_gone) in range.cut(gone.start..end) {
+                self.has_changed |= is_gone;
+                let to = if is_gone { &mut self.dropped } else { &mut self.watched };
                 to.push(part);
             }
         }
@@ -158,20 +261,31 @@ impl Process {
     /// Collects what was stored since the last time. Returns the number of pages.
     pub fn collect(
         &mut self,
+        scope: &Scope,
         thread: Option<u32>,
         terms: &Terms,
         tell: &mut dyn FnMut(Stored),
     ) -> u64 {
         let mut pages = 0;
         let now = host::tsc();
-        let since = std::mem::replace(&mut self.since, now);
-        for range in &mut self.watched {
+        for range in self.watched.iter_mut().filter(|range| !range.is_noted) {
+            if let Scope::Memory(_) = scope
+                && !scope.has(range, (0, 0))
+            {
+                continue;
+            }
             let Ok(about) = range.file.metadata() else { continue };
-            let (start, marked) = (range.memory.start, range.marked);
+            if !scope.has(range, (about.dev(), about.ino())) {
+                continue;
+            }
+            let (start, marked, since) = (range.memory.start, range.marked, range.since);
+            if let Scope::All | Scope::File(_) = scope {
+                range.since = now;
+            }
             range.marked = marked.max(range.to_mark(about.size()));
             let mut stretches = Vec::new();
             let mut keep = |found| stretches.push(found);
-            let looked = self.memory.stored(start..marked, &mut keep);
+            let looked = self.memory.stored(scope.part(start..marked), &mut keep);
             let looked =
                 looked.and_then(|()| self.memory.stored_first(marked..range.marked, &mut keep));
             if looked.is_err() || stretches.is_empty() {
@@ -252,7 +366,9 @@ mod tests {
 
     fn collect(process: &mut Process, terms: &Terms) -> Vec<(u64, Vec<u8>)> {
         let mut found = Vec::new();
-        process.collect(None, terms, &mut |stored| found.push((stored.offset, stored.bytes)));
+        process.collect(&Scope::All, None, terms, &mut |stored| {
+            found.push((stored.offset, stored.bytes))
+        });
         found
     }
 
@@ -281,9 +397,9 @@ mod tests {
         };
         let tid = gettid().as_raw_nonzero().get();
         let memory = start..start + LEN as u64;
-        let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0).unwrap();
+        let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0, false).unwrap();
         store(3, 9);
-        process.add(range).unwrap();
+        process.add(range, u64::MAX).unwrap();
         let all = terms(Vec::new());
         assert_eq!(collect(&mut process, &all), [], "what was there before");
         (5..8).for_each(|page| store(page, 2));
@@ -302,7 +418,7 @@ mod tests {
         };
         assert_eq!(places(collect(&mut process, &all)), [(3, 4096), (6, 4096)]);
         assert_eq!(like.as_ref().map(|range| range.offset), Some(4 * page));
-        process.add(like.unwrap()).unwrap();
+        process.add(like.unwrap(), u64::MAX).unwrap();
         store(4, 5);
         assert_eq!(places(collect(&mut process, &all)), [(4, 4096)]);
         // What is gone tells nothing, and holds nothing up.

@@ -16,7 +16,7 @@ use syscalls::abi::files::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_APPEND, O_CLOEX
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, FlagSet, of_set, operand};
 use syscalls::{Act, Operand};
-use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState, StartHow};
+use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::error::ImageError;
 use super::opens::Opens;
@@ -258,9 +258,9 @@ impl<'a> Fold<'a> {
                     Some(opens.get(table.get(fd)?.description.id())?.node)
                 });
             }
-            EventKind::Start { how: StartHow::Fork | StartHow::Vfork, process, parent, .. } => {
+            EventKind::Start { how, process, parent, .. } => {
                 if let Some(maker) = self.world.thread(*parent) {
-                    self.mapped.inherit(*process, maker.process);
+                    self.mapped.started(*how, *process, maker.process);
                 }
             }
             EventKind::Image { .. } => self.mapped.forget(process.unwrap_or(0)),

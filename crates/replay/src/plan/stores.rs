@@ -130,8 +130,8 @@ impl Planner<'_> {
     /// A process begins with what its maker has mapped.
     pub(super) fn inherit_mappings(&mut self, how: StartHow, process: u32, parent: u32) {
         let maker = self.world.thread(parent).map(|thread| thread.process);
-        if let Some(maker) = maker.filter(|_| matches!(how, StartHow::Fork | StartHow::Vfork)) {
-            self.mapped.inherit(process, maker);
+        if let Some(maker) = maker {
+            self.mapped.started(how, process, maker);
         }
     }
 

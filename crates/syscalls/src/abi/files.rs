@@ -11,6 +11,8 @@ pub const AT_EMPTY_PATH: u64 = 0x1000;
 
 /// Bits of open's flags that say whether it reads, writes or both.
 pub const O_ACCMODE: u64 = 0o3;
+/// Operation of fcntl: the flags of an open file.
+pub const F_GETFL: u64 = 3;
 /// Write only.
 pub const O_WRONLY: u64 = 0o1;
 /// Read and write.

@@ -3,7 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
-use crate::handler::Handler;
+use crate::handler::{Handler, Settled};
 use crate::layout as l;
 use crate::shape::Len::{Arg, ArgTimes, BitsArg, Fixed, Ret as Result, RetTimes};
 use crate::shape::Of::{Bytes, Dirents, Dirents64, FdSet, Fds, Iovec, SigSet, Struct};
@@ -30,11 +30,11 @@ pub static ROWS: &[Syscall] = &[
     call(40, "sendfile", NETWORK.or(READ).or(WRITE), REAL, Ret::Size, &[
         target("out_fd"), source("in_fd"), source_at_behind("offset"), count("count")]).does(Act::Copy),
     call(73, "flock", DESC, REAL, Ret::Int, &[fd("fd"), bits("operation", &f::LOCK)]).does(Act::Lock),
-    call(74, "fsync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncFile).handled(Handler::Settle),
-    call(75, "fdatasync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncData).handled(Handler::Settle),
-    call(77, "ftruncate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), length("length")]).does(Act::Truncate).handled(Handler::Settle),
+    call(74, "fsync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncFile).handled(Handler::Settle { of: Settled::File }),
+    call(75, "fdatasync", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncData).handled(Handler::Settle { of: Settled::File }),
+    call(77, "ftruncate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), length("length")]).does(Act::Truncate).handled(Handler::Settle { of: Settled::File }),
     call(78, "getdents", DESC, REAL, Ret::Size, &[fd("fd"), output("dirp", Dirents, Result), uint("count")]).does(Act::List),
-    call(162, "sync", SYNC, REAL, Ret::Int, &[]).does(Act::SyncAll).handled(Handler::Settle),
+    call(162, "sync", SYNC, REAL, Ret::Int, &[]).does(Act::SyncAll).handled(Handler::Settle { of: Settled::All }),
     call(187, "readahead", DESC, REAL, Ret::Int, &[fd("fd"), off("offset"), size("count")]),
     call(213, "epoll_create", DESC, SIMULATED, Ret::Fd, &[int("size")]).gives(Gives::Object("eventpoll")),
     call(214, "epoll_ctl_old", DESC, SIMULATED, Ret::Int, &[hex("epfd"), hex("op"), hex("fd"), hex("event")]),
@@ -73,7 +73,7 @@ pub static ROWS: &[Syscall] = &[
         fd("epfd"), output("events", Struct(&l::EPOLL_EVENT), RetTimes(12)), int("maxevents"), int("timeout"),
         input("sigmask", SigSet, Arg(5)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 4, in_pair: false }),
     call(284, "eventfd", DESC, SIMULATED, Ret::Fd, &[uint("initval")]).gives(Gives::Object("eventfd")),
-    call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]).does(Act::Allocate).handled(Handler::Settle),
+    call(285, "fallocate", DESC.or(CHANGE), REAL, Ret::Int, &[fd("fd"), bits("mode", &f::FALLOCATE), off("offset"), off("len")]).does(Act::Allocate).handled(Handler::Settle { of: Settled::File }),
     call(290, "eventfd2", DESC, SIMULATED, Ret::Fd, &[uint("initval"), bits("flags", &f::EVENTFD)]).gives(Gives::Object("eventfd")),
     call(291, "epoll_create1", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::EPOLL_CREATE)]).gives(Gives::Object("eventpoll")),
     call(292, "dup3", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd"), bits("flags", &f::OPEN_CREATED)]).does(Act::Duplicate).handled(Handler::Duplicate),
@@ -86,7 +86,7 @@ pub static ROWS: &[Syscall] = &[
     call(300, "fanotify_init", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::FANOTIFY_INIT), bits("event_f_flags", &f::OPEN)]),
     call(301, "fanotify_mark", DESC.or(FILE), SIMULATED, Ret::Int, &[
         fd("fanotify_fd"), bits("flags", &f::FANOTIFY_MARK), bits("mask", &f::FANOTIFY), dirfd("dirfd"), path("pathname")]),
-    call(306, "syncfs", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncAll).handled(Handler::Settle),
+    call(306, "syncfs", DESC.or(SYNC), REAL, Ret::Int, &[fd("fd")]).does(Act::SyncAll).handled(Handler::Settle { of: Settled::All }),
     call(326, "copy_file_range", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         source("fd_in"), source_at_behind("off_in"), target("fd_out"), target_at_behind("off_out"),
         count("size"), bits("flags", &f::NO_FLAGS)]).does(Act::Copy),

@@ -3,7 +3,7 @@
 use super::words::*;
 use crate::act::Act;
 use crate::flags as f;
-use crate::handler::Handler;
+use crate::handler::{Handler, Settled};
 use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, BitsArg, Fixed, PagesArg, Ret as Result};
 use crate::shape::Of::{Bits, Bytes, I32, Iovec, Struct, U64};
@@ -32,9 +32,9 @@ pub static ROWS: &[Syscall] = &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
         otherwise(Ret::Address, &[addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP)]),
     ]).handled(Handler::Remap),
-    call(26, "msync", MEMORY.or(SYNC), IGNORED, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]).handled(Handler::Settle),
+    call(26, "msync", MEMORY.or(SYNC), IGNORED, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]).handled(Handler::Settle { of: Settled::Memory }),
     call(27, "mincore", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
-    call(28, "madvise", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]).handled(Handler::Settle),
+    call(28, "madvise", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]).handled(Handler::Settle { of: Settled::Memory }),
     call(149, "mlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
     call(150, "munlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
     call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]).handled(Handler::LockAll),
