@@ -138,50 +138,20 @@ fn a_program_and_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(),
     Ok(())
 }
 
-/// A program that computes, sleeps and blocks, and says at its end what the kernel has counted of it.
 fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    let script = "import os, time\n\
-        end = time.time() + 0.4\n\
-        while time.time() < end: pass\n\
-        time.sleep(0.3)\n\
-        out = open('file', 'wb'); out.write(os.urandom(1 << 22)); out.flush(); os.fsync(out)\n\
-        print(os.getpid(), open('/proc/self/schedstat').read())\n";
-    let words = ["record", "-q", "-o", "t.rnt", "--kernel", "--", "python3", "-c", script];
-    let outcome = place.run(place.command(&stage.reenact).args(words))?;
-    ensure!(outcome.status.success(), "{}", outcome.errors());
-    let said: Vec<u64> =
-        outcome.text().split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let &[pid, on_cpu_ns, waited_ns, ..] = said.as_slice() else {
-        return Err(format!("the kernel counts no times: {said:?}"));
-    };
-    let words = ["stat", "cpu", "t.rnt", "--json"];
-    let outcome = place.run(place.command(&stage.reenact).args(words))?;
-    let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
-    let threads = stat["cpu_threads"].as_array().ok_or("no threads")?;
-    for thread in threads {
-        let sum =
-            |names: &[&str]| names.iter().filter_map(|name| thread[name].as_u64()).sum::<u64>();
-        let on_cpu = sum(&["own_ns", "calls_ns", "interrupted_ns"]);
-        let rest = sum(&["runnable_ns", "blocked_ns", "asleep_ns", "stopped_ns", "unknown_ns"]);
-        ensure!(sum(&["on_cpu_ns"]) == on_cpu && sum(&["life_ns"]) == on_cpu + rest, "{thread}");
-    }
-    let thread = threads.iter().find(|thread| thread["tid"].as_u64() == Some(pid));
-    let thread = thread.ok_or_else(|| format!("no thread {pid} among {}", threads.len()))?;
-    let of = |name: &str| thread[name].as_u64().unwrap_or(0);
-    // The program has spent some time before it was followed, and some after it asked.
-    let is_near = |ours: u64, theirs: u64| ours.abs_diff(theirs) <= theirs / 20 + 40_000_000;
-    ensure!(is_near(of("on_cpu_ns"), on_cpu_ns), "{on_cpu_ns} ns on a CPU by the kernel: {thread}");
-    ensure!(is_near(of("runnable_ns"), waited_ns), "{waited_ns} ns of waiting: {thread}");
-    ensure!(of("own_ns") > 100_000_000 && of("asleep_ns") >= 299_000_000, "{thread}");
-    ensure!(of("calls_ns") > 0 && of("switches") > 1, "{thread}");
-    Ok(())
+    holds(stage, place, "times.py")
 }
 
 fn counts_are_those_of_a_second_instance(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    let script = repository().join("tests/kernel/count.py");
+    holds(stage, place, "count.py")
+}
+
+/// Runs a script that records with `reenact` and complains if something is not as it should be.
+fn holds(stage: &Stage, place: &Place, script: &str) -> Result<(), Complaint> {
+    let script = repository().join("tests/kernel").join(script);
     let mut command = place.command("python3");
     let outcome = place.run(command.arg(script).arg(&stage.reenact).arg("."))?;
-    ensure!(outcome.status.success(), "{}", outcome.errors());
+    ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
     Ok(())
 }
 

@@ -30,6 +30,7 @@ pub static CLASSES: [Class; 14] = [
             "sched/sched_process_fork",
             "sched/sched_process_exec",
             "sched/sched_process_exit",
+            "task/task_newtask",
             "irq/irq_handler_*",
             "irq/softirq_entry",
             "irq/softirq_exit",

@@ -46,10 +46,26 @@ pub enum KernelAct {
         /// Field: its name.
         name: &'static str,
     },
+    /// The same, before it, with what they share.
+    Make {
+        /// Field: the new thread.
+        task: &'static str,
+        /// Field: the flags of `clone`.
+        flags: &'static str,
+    },
+    /// A thread begins a program.
+    Exec {
+        /// Field: its id from now on.
+        task: &'static str,
+        /// Field: its id before.
+        old: &'static str,
+    },
     /// Something begins that interrupts what ran, and ends with the event of that name.
     Enter {
         /// The event that ends it.
         exit: &'static str,
+        /// What it is.
+        kind: Interrupt,
     },
     /// What interrupted ends.
     Leave,
@@ -57,21 +73,67 @@ pub enum KernelAct {
     Issue {
         /// Fields: the device and the place on it, which tell requests apart.
         request: [&'static str; 2],
+        /// Field: bytes.
+        bytes: &'static str,
+        /// Field: what is to be done, in letters.
+        how: &'static str,
     },
     /// A request is done.
     Complete {
         /// Fields: the device and the place on it.
         request: [&'static str; 2],
     },
+    /// The thread that runs has touched memory that is not there yet.
+    Fault {
+        /// Field: where.
+        address: &'static str,
+    },
+    /// It begins a system call.
+    Call {
+        /// Fields: its number, and its arguments.
+        call: [&'static str; 2],
+    },
+    /// It returns from one.
+    Return,
+    /// It begins to wait for a lock of the kernel.
+    Contend {
+        /// Field: which one.
+        lock: &'static str,
+    },
+    /// It has the lock, or has given up.
+    Contended,
 }
 
-use KernelAct::{Complete, Enter, Fork, Issue, Leave, Nothing, Switch, Wake};
+/// What interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// A device, by number and name.
+    Device {
+        /// Fields: the number and the name.
+        fields: [&'static str; 2],
+    },
+    /// The second half of one, by number.
+    Soft {
+        /// Field: its number.
+        vector: &'static str,
+    },
+    /// The timer of a CPU, or one of the kernel's own.
+    Timer,
+    /// Another one of the processor's own.
+    Processor,
+}
+
+use Interrupt::{Device, Processor, Soft, Timer};
+use KernelAct::{
+    Call, Complete, Contend, Contended, Enter, Exec, Fault, Fork, Issue, Leave, Make, Nothing,
+    Return, Switch, Wake,
+};
 
 /// Fields that tell a request apart.
 const REQUEST: [&str; 2] = ["dev", "sector"];
 
 /// The table.
-pub static KERNEL_ROWS: [KernelRow; 46] = [
+pub static KERNEL_ROWS: [KernelRow; 51] = [
     row(
         "sched",
         "sched_switch",
@@ -94,46 +156,59 @@ pub static KERNEL_ROWS: [KernelRow; 46] = [
         &["parent_pid", "child_pid"],
         Fork { parent: "parent_pid", child: "child_pid", name: "child_comm" },
     ),
-    row("sched", "sched_process_exec", &["pid", "old_pid"], Nothing),
+    row("sched", "sched_process_exec", &["pid", "old_pid"], Exec { task: "pid", old: "old_pid" }),
     row("sched", "sched_process_exit", &["pid"], Nothing),
     row("sched", "sched_process_free", &["pid"], Nothing),
     row("sched", "sched_process_wait", &["pid"], Nothing),
     row("sched", "sched_wait_task", &["pid"], Nothing),
     row("sched", "sched_pi_setprio", &["pid"], Nothing),
-    row("task", "task_newtask", &["pid"], Nothing),
+    row("task", "task_newtask", &["pid"], Make { task: "pid", flags: "clone_flags" }),
     row("task", "task_rename", &["pid"], Nothing),
     row("signal", "signal_generate", &["pid"], Nothing),
-    row("block", "block_rq_issue", &[], Issue { request: REQUEST }),
+    row("block", "block_rq_issue", &[], Issue { request: REQUEST, bytes: "bytes", how: "rwbs" }),
     row("block", "block_rq_complete", &[], Complete { request: REQUEST }),
-    row("irq", "irq_handler_entry", &[], Enter { exit: "irq_handler_exit" }),
+    row(
+        "irq",
+        "irq_handler_entry",
+        &[],
+        Enter { exit: "irq_handler_exit", kind: Device { fields: ["irq", "name"] } },
+    ),
     row("irq", "irq_handler_exit", &[], Leave),
-    row("irq", "softirq_entry", &[], Enter { exit: "softirq_exit" }),
+    row("irq", "softirq_entry", &[], Enter { exit: "softirq_exit", kind: Soft { vector: "vec" } }),
     row("irq", "softirq_exit", &[], Leave),
-    row("irq", "tasklet_entry", &[], Enter { exit: "tasklet_exit" }),
+    row("irq", "tasklet_entry", &[], Enter { exit: "tasklet_exit", kind: Processor }),
     row("irq", "tasklet_exit", &[], Leave),
-    row("timer", "timer_expire_entry", &[], Enter { exit: "timer_expire_exit" }),
+    row("timer", "timer_expire_entry", &[], Enter { exit: "timer_expire_exit", kind: Timer }),
     row("timer", "timer_expire_exit", &[], Leave),
-    row("timer", "hrtimer_expire_entry", &[], Enter { exit: "hrtimer_expire_exit" }),
+    row("timer", "hrtimer_expire_entry", &[], Enter { exit: "hrtimer_expire_exit", kind: Timer }),
     row("timer", "hrtimer_expire_exit", &[], Leave),
-    vector("local_timer_entry", Enter { exit: "local_timer_exit" }),
+    vector("local_timer_entry", Enter { exit: "local_timer_exit", kind: Timer }),
     vector("local_timer_exit", Leave),
-    vector("reschedule_entry", Enter { exit: "reschedule_exit" }),
+    vector("reschedule_entry", Enter { exit: "reschedule_exit", kind: Processor }),
     vector("reschedule_exit", Leave),
-    vector("call_function_entry", Enter { exit: "call_function_exit" }),
+    vector("call_function_entry", Enter { exit: "call_function_exit", kind: Processor }),
     vector("call_function_exit", Leave),
-    vector("call_function_single_entry", Enter { exit: "call_function_single_exit" }),
+    vector(
+        "call_function_single_entry",
+        Enter { exit: "call_function_single_exit", kind: Processor },
+    ),
     vector("call_function_single_exit", Leave),
-    vector("irq_work_entry", Enter { exit: "irq_work_exit" }),
+    vector("irq_work_entry", Enter { exit: "irq_work_exit", kind: Processor }),
     vector("irq_work_exit", Leave),
-    vector("thermal_apic_entry", Enter { exit: "thermal_apic_exit" }),
+    vector("thermal_apic_entry", Enter { exit: "thermal_apic_exit", kind: Processor }),
     vector("thermal_apic_exit", Leave),
-    vector("error_apic_entry", Enter { exit: "error_apic_exit" }),
+    vector("error_apic_entry", Enter { exit: "error_apic_exit", kind: Processor }),
     vector("error_apic_exit", Leave),
-    vector("spurious_apic_entry", Enter { exit: "spurious_apic_exit" }),
+    vector("spurious_apic_entry", Enter { exit: "spurious_apic_exit", kind: Processor }),
     vector("spurious_apic_exit", Leave),
-    vector("x86_platform_ipi_entry", Enter { exit: "x86_platform_ipi_exit" }),
+    vector("x86_platform_ipi_entry", Enter { exit: "x86_platform_ipi_exit", kind: Processor }),
     vector("x86_platform_ipi_exit", Leave),
     row("nmi", "nmi_handler", &[], Nothing),
+    row("exceptions", "page_fault_user", &[], Fault { address: "address" }),
+    row("raw_syscalls", "sys_enter", &[], Call { call: ["id", "args"] }),
+    row("raw_syscalls", "sys_exit", &[], Return),
+    row("lock", "contention_begin", &[], Contend { lock: "lock_addr" }),
+    row("lock", "contention_end", &[], Contended),
 ];
 
 const fn row(
@@ -161,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_entered_is_left() {
         for row in &KERNEL_ROWS {
-            if let Enter { exit } = row.does {
+            if let Enter { exit, .. } = row.does {
                 let exit = kernel_row(row.system, exit).expect("a row");
                 assert_eq!(exit.does, Leave);
             }

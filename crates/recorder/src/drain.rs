@@ -179,7 +179,7 @@ impl Drain {
                 }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {
-                        kernel.follow(pid, tsc);
+                        kernel.follow(&mut self.out, pid, tsc);
                     }
                 }
                 Message::Stop(why, text) => self.stop(why, text),

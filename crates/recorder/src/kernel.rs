@@ -5,14 +5,19 @@
 //! at in the order of their times, since who is wanted follows from forks on any CPU.
 
 mod chosen;
+mod tasks;
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use ftrace::{Capture, Error, Format, Kind, Page, RawEvent, Tracefs, Value, Wanted};
+use model::kernel_tasks::{KernelScope, KernelTask};
 use syscalls::record::GapWhy;
 use trace::event::{CPU_STREAM, EventKind, RECORDER};
+use trace::event_table::row_of;
+use trace::format::event_number;
 use trace::kernel::{KernelField, KernelKind, KernelLayout, KernelRef, KernelValue, put_value};
 
 use crate::host;
@@ -27,6 +32,9 @@ const PAGES_PER_ROUND: usize = 2048;
 const PAGES_HELD_MAX: usize = 8192;
 /// How long the end of a recording waits for a round that is going on.
 const END_WAIT: Duration = Duration::from_millis(500);
+
+/// Where the machine's threads are shown.
+const PROC: &str = "/proc";
 
 /// Whose events are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,9 +93,9 @@ impl KernelEvents {
         self.with(|taking| taking.introduce(out));
     }
 
-    /// Keeps what this task does from a time on, and those that it makes.
-    pub(crate) fn follow(&self, task: u32, from: u64) {
-        self.with(|taking| taking.chosen.as_mut().map(|chosen| chosen.follow(task, from)));
+    /// Keeps what this process does from a time on, and those that it makes.
+    pub(crate) fn follow(&self, out: &mut Output, process: u32, from: u64) {
+        self.with(|taking| taking.follow(out, process, from));
     }
 
     /// Takes no more; what was taken can still be read.
@@ -184,6 +192,22 @@ impl Taking {
         for layout in layouts(&formats) {
             out.event(RECORDER, self.began, EventKind::KernelLayout(Box::new(layout)));
         }
+        let is_whole = self.chosen.is_none();
+        let row = row_of(event_number::KERNEL_SCOPE).expect("the table has it");
+        let scope = KernelScope { is_whole, text: String::new() };
+        out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
+        // Elsewhere /proc names threads by other numbers than the kernel's events.
+        if ftrace::names_processes_as_we_do() {
+            tasks::all(Path::new(PROC)).iter().for_each(|task| tell(task, host::tsc(), out));
+        }
+    }
+
+    fn follow(&mut self, out: &mut Output, process: u32, from: u64) {
+        let Some(chosen) = &mut self.chosen else { return };
+        chosen.follow(process, from);
+        let blank = KernelTask { task: process, process, ..KernelTask::default() };
+        let task = tasks::of_process(Path::new(PROC), process).unwrap_or(blank);
+        tell(&KernelTask { is_followed: true, ..task }, from, out);
     }
 
     fn finish(&mut self, out: &mut Output) {
@@ -293,6 +317,12 @@ impl Taking {
             self.spare.extend(cpu.pages.pop_front());
         }
     }
+}
+
+/// Tells of a thread.
+fn tell(task: &KernelTask, time: u64, out: &mut Output) {
+    let row = row_of(event_number::KERNEL_TASK).expect("the table has it");
+    out.event(RECORDER, time, EventKind::Other(task.event(row)));
 }
 
 /// Tells of events that a CPU's buffer has lost before a time.

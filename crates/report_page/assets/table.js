@@ -82,8 +82,9 @@ function dataTable(name, title, about, data, spec) {
   }
 
   function number(column, raw) {
-    if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at")) return "–";
+    if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at" && column.kind !== "id")) return "–";
     const show = { bytes: words.bytes, ns: words.ns, share: words.share, number: words.short }[column.kind];
+    if (column.kind === "id") return String(raw);
     if (column.kind === "at") return words.at(raw, 1e6, span.end);
     return (show || words.count)(raw);
   }

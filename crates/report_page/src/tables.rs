@@ -80,6 +80,7 @@ fn kind(value: &Cell) -> Option<&'static str> {
     Some(match value {
         Cell::Nothing => return None,
         Cell::Count(_) => "count",
+        Cell::Id(_) => "id",
         Cell::Bytes(_) => "bytes",
         Cell::Ns(_) => "ns",
         Cell::At(_) => "at",
@@ -96,7 +97,7 @@ fn kind(value: &Cell) -> Option<&'static str> {
 fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
-        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
+        Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
         Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
         Cell::Name(name) => json.str(&shown(name)),
         Cell::Branch(depth, name) => json.array(|json| {

@@ -223,7 +223,7 @@ impl Counts {
         }
         let mut tasks = Table::new("event_tasks", "Threads that ran", &TASK_COLUMNS);
         for (task, count) in self.by(|what| what.task) {
-            let id = Cell::Count(task.into());
+            let id = Cell::Id(task.into());
             tasks.row(vec![id, self.task(task), Cell::Count(count), share(count, total)]);
         }
         let mut cpus = Table::new("event_cpus", "CPUs", &CPU_COLUMNS);
@@ -237,7 +237,7 @@ impl Counts {
         for (what, count) in &self.each {
             each.row(vec![
                 self.event(what.layout),
-                Cell::Count(what.task.into()),
+                Cell::Id(what.task.into()),
                 self.task(what.task),
                 cpu_name(what.cpu),
                 Cell::Count(*count),

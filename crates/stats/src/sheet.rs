@@ -59,6 +59,8 @@ pub enum Cell {
     Nothing,
     /// A count.
     Count(u64),
+    /// A number that names something: a process, a thread. Its digits are not grouped.
+    Id(u64),
     /// A number of bytes.
     Bytes(u64),
     /// A duration in nanoseconds.
@@ -90,7 +92,9 @@ impl Cell {
     /// Returns the number to sort by.
     pub fn number(&self) -> Option<f64> {
         match self {
-            Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => Some(*n as f64),
+            Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => {
+                Some(*n as f64)
+            }
             Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => Some(*n),
             Cell::Counts(counts) => Some(counts.iter().map(|(_, n)| *n as f64).sum()),
             Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) => None,

@@ -280,8 +280,7 @@ fn done(thread: &Thread) -> [Cell; 7] {
 }
 
 fn number(number: u32) -> Cell {
-    // Ids are words: they need no digit grouping.
-    Cell::Word(number.to_string().into())
+    Cell::Id(number.into())
 }
 
 impl TaskCounts {

@@ -7,5 +7,6 @@ pub mod files;
 pub mod memory;
 pub mod rings;
 pub mod signals;
+pub mod softirqs;
 pub mod states;
 pub mod tasks;

@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 11] = [
+pub static ROWS: [EventRow; 13] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -294,6 +294,40 @@ pub static ROWS: [EventRow; 11] = [
             field("task", FieldType::U32, "id of the thread that ran, as the kernel has it"),
             field("flags", FieldType::U32, "the kernel's flags, and 256 times its preempt count"),
             field("values", FieldType::Bytes, "the values of the layout's fields"),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL_TASK,
+        name: "kernel_task",
+        json_type: "kernel_task",
+        class: EventClass::Recording,
+        producer: "the recorder",
+        about: "a thread of the machine, as /proc showed it after events of the kernel began to be taken",
+        fields: &[
+            field("task", FieldType::U32, "thread id, as the kernel has it"),
+            field("process", FieldType::U32, "process id, as the kernel has it"),
+            field("parent", FieldType::U32, "the parent's process id"),
+            field("process_group", FieldType::U32, "process group"),
+            field("uid", FieldType::U32, "effective user id"),
+            field("gid", FieldType::U32, "effective group id"),
+            field("state", FieldType::Bytes, "the letter of its state"),
+            field("cpu", FieldType::U32, "the CPU that it ran on last"),
+            field("is_kernel", FieldType::U8, "1 if it is one of the kernel's own"),
+            field("is_followed", FieldType::U8, "1 if its events are kept where not all are"),
+            field("name", FieldType::Bytes, "its name"),
+            field("cgroup", FieldType::Bytes, "its cgroup"),
+        ],
+    },
+    EventRow {
+        number: event_number::KERNEL_SCOPE,
+        name: "kernel_scope",
+        json_type: "kernel_scope",
+        class: EventClass::Recording,
+        producer: "the recorder",
+        about: "whose events of the kernel are kept",
+        fields: &[
+            field("is_whole", FieldType::U8, "1 if those of all threads are"),
+            field("whose", FieldType::Text, "the conditions, as they were given"),
         ],
     },
 ];

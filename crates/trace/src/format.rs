@@ -124,6 +124,10 @@ pub mod event_number {
     pub const KERNEL_LAYOUT: u8 = 20;
     /// An event of the kernel.
     pub const KERNEL: u8 = 21;
+    /// A thread of the machine, as events of the kernel began to be taken.
+    pub const KERNEL_TASK: u8 = 22;
+    /// Whose events of the kernel were taken.
+    pub const KERNEL_SCOPE: u8 = 23;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

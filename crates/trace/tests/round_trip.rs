@@ -131,7 +131,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => kernel_layout(),
         1 => (any::<u32>(), any::<Option<i32>>())
             .prop_map(|(process, status)| EventKind::Exit { process, status }),
-        1 => (22..=63_u8, short())
+        1 => (24..=63_u8, short())
             .prop_map(|(number, body)| EventKind::Unknown(UnknownEvent { number, body })),
     ]
 }

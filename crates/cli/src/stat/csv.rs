@@ -23,7 +23,7 @@ fn line(out: &mut impl Write, fields: impl Iterator<Item = String>) -> io::Resul
 fn field(cell: &Cell) -> String {
     match cell {
         Cell::Nothing | Cell::Bar(_) => String::new(),
-        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => n.to_string(),
+        Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => n.to_string(),
         Cell::Share(n) | Cell::Number(n) => format!("{n:.6}"),
         Cell::Name(name) | Cell::Branch(_, name) => quoted(&escaped(name)),
         Cell::Word(word) => quoted(word),

@@ -47,7 +47,7 @@ fn rows(json: &mut Json<'_>, table: &Table) {
 fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
-        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
+        Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
         Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
         Cell::Name(name) | Cell::Branch(_, name) => json.bytes(name),
         Cell::Word(word) => json.str(word),

@@ -122,7 +122,7 @@ fn is_left(cell: &Cell) -> bool {
 fn is_blank(cell: &Cell) -> bool {
     match cell {
         Cell::Nothing => true,
-        Cell::At(_) => false,
+        Cell::At(_) | Cell::Id(_) => false,
         Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => *n == 0,
         Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => *n == 0.0,
         Cell::Name(name) => name.is_empty(),
@@ -137,6 +137,7 @@ pub fn show(cell: &Cell) -> String {
     match cell {
         Cell::Nothing | Cell::Count(0) | Cell::Bytes(0) | Cell::Ns(0) => "-".into(),
         Cell::Count(n) => grouped(*n),
+        Cell::Id(n) => n.to_string(),
         Cell::Bytes(n) => show_size(*n),
         Cell::Ns(n) | Cell::At(n) => show_time(*n),
         Cell::Share(0.0) | Cell::Number(0.0) => "-".into(),

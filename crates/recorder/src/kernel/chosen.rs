@@ -199,18 +199,18 @@ impl Kind {
         let field = |name: &str| format.field(name).cloned();
         let both = |names: [&str; 2]| Some([field(names[0])?, field(names[1])?]);
         let does = match row.does {
-            KernelAct::Nothing | KernelAct::Wake { .. } => None,
             KernelAct::Switch { .. } => Some(Does::Switch),
             KernelAct::Fork { parent, child, .. } => {
                 field(parent).zip(field(child)).map(|(parent, child)| Does::Fork { parent, child })
             }
-            KernelAct::Enter { exit } => {
+            KernelAct::Enter { exit, .. } => {
                 let is_exit = |other: &Format| other.system == format.system && other.name == exit;
                 all.iter().position(is_exit).map(|exit| Does::Enter { exit })
             }
             KernelAct::Leave => Some(Does::Leave),
-            KernelAct::Issue { request } => both(request).map(Does::Issue),
+            KernelAct::Issue { request, .. } => both(request).map(Does::Issue),
             KernelAct::Complete { request } => both(request).map(Does::Complete),
+            _ => None,
         };
         let tasks = row.tasks.iter().filter_map(|name| field(name)).collect();
         Kind { tasks, does: does.unwrap_or(Does::Nothing) }

@@ -35,3 +35,14 @@ pub const fn of_switch(state: i64) -> Stopping {
         _ => Stopping::Runnable,
     }
 }
+
+/// The state that /proc shows by a letter.
+pub const fn by_letter(letter: u8) -> Stopping {
+    match letter {
+        b'R' => Stopping::Runnable,
+        b'D' => Stopping::Blocked,
+        b'T' | b't' => Stopping::Stopped,
+        b'Z' | b'X' | b'x' => Stopping::Ended,
+        _ => Stopping::Asleep,
+    }
+}
