@@ -27,4 +27,6 @@ pub struct Claims {
     pub flow: Option<Flow>,
     /// Numbers of its descriptor table that it opened or closed.
     pub numbers: Option<Numbers>,
+    /// The number by which an operation in flight got its file.
+    pub uses: Option<i32>,
 }
