@@ -53,6 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let as_root = privileged || user.is_some_and(|(uid, _)| uid == 0);
     let options = Options {
         overlap: args.order == args::Order::Overlap,
+        in_flight: args.in_flight == args::InFlight::Threads,
         speed: args.recorded_speed().map_err(Failure::Usage)?,
         verify: args.verify.into(),
         fill: args.fill.clone(),

@@ -22,6 +22,7 @@ pub mod mounts;
 pub mod names;
 mod namespace;
 mod open_files;
+pub mod operations;
 pub mod path;
 pub mod places;
 pub mod realm;

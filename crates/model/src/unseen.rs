@@ -17,7 +17,6 @@ use syscalls::mapping::Mapping;
 use syscalls::record::{OLD_NUMBERS, part, watched};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Event, EventKind, Identity, Outcome};
-use trace::parts::{PartValue, part_id};
 use trace::sources::Fate;
 use trace::{ReadError, Trace};
 
@@ -25,6 +24,7 @@ use crate::contents::{Contents, Stored, latest};
 use crate::mapped;
 use crate::mappings::ReadOnly;
 use crate::open_files::{Description, Origin};
+use crate::operations::operations_of;
 use crate::path;
 use crate::realm;
 use crate::world::World;
@@ -628,15 +628,6 @@ fn kind_of(description: &Description) -> OpenedKind {
             let by_mode = description.identity.as_ref().and_then(by_mode);
             by_mode.unwrap_or_else(|| OpenedKind::of_path(&description.path))
         }
-    }
-}
-
-/// Returns how many of the operations that a call submits are events of their own.
-pub fn operations_of(event: &Event) -> u64 {
-    let part = event.parts().iter().find(|part| part.id == part_id::OPERATIONS);
-    match part.map(|part| &part.value) {
-        Some(PartValue::Number(count)) => *count,
-        _ => 0,
     }
 }
 

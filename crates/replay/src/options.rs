@@ -34,6 +34,9 @@ pub enum Fill {
 pub struct Options {
     /// A call waits for all calls that had ended before it; otherwise only for those of its thread.
     pub overlap: bool,
+    /// Operations in flight are made beside the calls, by tasks of their own; otherwise one after the
+    /// other, where they were found completed.
+    pub in_flight: bool,
     /// Speed factor over the recorded pace; `None`: as fast as possible.
     pub speed: Option<f64>,
     /// What to do about mismatches.
@@ -54,6 +57,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             overlap: true,
+            in_flight: true,
             speed: None,
             verify: Verify::Warn,
             fill: Fill::Zeros,

@@ -11,6 +11,7 @@ mod copies;
 mod doubts;
 mod forks;
 mod graph;
+mod in_flight;
 mod known_files;
 mod line;
 mod mounted;
@@ -19,9 +20,11 @@ mod ordering;
 mod own_links;
 mod pack;
 mod refusals;
+mod side_lanes;
 #[cfg(test)]
 mod simulator;
 mod stores;
+mod submitted;
 mod tally;
 mod tasks;
 mod transfers;
@@ -51,6 +54,8 @@ use copies::Copies;
 use doubts::Doubts;
 use graph::Graph;
 use line::{Line, Spawned};
+use side_lanes::SideLanes;
+use submitted::{Ahead, Met};
 use tally::{AtHand, Tally};
 
 /// A lane's actions are handed over once there are this many.
@@ -103,6 +108,8 @@ pub struct Planner<'a> {
     askers: HashMap<u32, bool>,
     /// Processes that share state with a task that was not recorded.
     unfollowed: HashSet<u32>,
+    /// Lanes of operations in flight.
+    side_lanes: SideLanes,
     /// Files whose descriptors were sent in messages.
     sent_files: HashSet<Vec<u8>>,
     scans: u64,
@@ -148,6 +155,7 @@ impl<'a> Planner<'a> {
             kept_stores: Vec::new(),
             askers: HashMap::new(),
             unfollowed: HashSet::new(),
+            side_lanes: SideLanes::default(),
             sent_files: HashSet::new(),
             scans: 0,
             socket_pairs: 0,
@@ -166,19 +174,31 @@ impl<'a> Planner<'a> {
             self.shared.start_clock();
         }
         let mut result = Ok(());
-        let mut cursor = self.trace.cursor();
+        let options = &self.shared.options;
+        let mut ahead = Ahead::new(self.trace.cursor(), options.in_flight && options.overlap);
         let mut next = Sequenced::default();
-        while let Some(taken) = cursor.next_into(self.trace, &mut next) {
-            if let Err(error) = taken {
-                result = Err(error.to_string());
-                break;
+        while let Some(taken) = ahead.next_into(self.trace, &mut next) {
+            let met = match taken {
+                Ok(met) => met,
+                Err(error) => {
+                    result = Err(error.to_string());
+                    break;
+                }
+            };
+            let is_after = next.seq.is_some_and(|seq| until.is_some_and(|u| seq > u));
+            match met {
+                Met::Event if self.shared.stopping() || is_after => break,
+                Met::Event => {
+                    self.event(&next);
+                    progress(1);
+                }
+                Met::Submission(tsc) if !is_after && self.submission(&mut next, tsc) => {
+                    ahead.used_up(&next);
+                    progress(1);
+                    self.flush_in_turn(tsc);
+                }
+                Met::Submission(_) => ahead.put_off(std::mem::take(&mut next)),
             }
-            if self.shared.stopping() || next.seq.is_some_and(|seq| until.is_some_and(|u| seq > u))
-            {
-                break;
-            }
-            self.event(&next);
-            progress(1);
         }
         self.settle_until(u64::MAX);
         self.store_rest();
@@ -274,11 +294,16 @@ impl<'a> Planner<'a> {
             | EventKind::Kernel(_)
             | EventKind::KernelLayout(_) => {}
         }
+        self.flush_in_turn(event.tsc);
+    }
+
+    /// Flushes all lanes from time to time.
+    fn flush_in_turn(&mut self, tsc: u64) {
         self.since_flush += 1;
         let appeal = self.shared.someone_appeals();
         let most = if appeal { FLUSH_EVENTS_APPEAL } else { FLUSH_EVENTS };
         if self.since_flush >= most || self.shared.over_budget() {
-            self.flush_all(event.tsc);
+            self.flush_all(tsc);
         }
     }
 
@@ -400,7 +425,10 @@ impl<'a> Planner<'a> {
         action.enter = enter;
         action.exit = exit;
         action.overlapped = overlapped;
-        action
+        if self.side_lanes.any() {
+            self.order_by_entry(index);
+        }
+        self.lines[index].last_action()
     }
 
     /// Returns the other lanes with an open action for which `holds` is true.

@@ -99,6 +99,7 @@ const OF_THE_MACHINE: &[i32] = &[
     libc::ENXIO,
     libc::EOPNOTSUPP,
     libc::ENOTTY,
+    libc::ECANCELED,
 ];
 
 /// Decides how calls are treated.

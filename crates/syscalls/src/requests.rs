@@ -34,6 +34,10 @@ const USER_DATA_AT: usize = 32;
 const DESCRIPTOR_AT: usize = 4;
 const FILE_INDEX_AT: usize = 44;
 const FIXED_FILE: u8 = 1;
+/// The flag for an entry that begins when all before it have ended.
+const DRAIN: u8 = 1 << 1;
+/// Flags for an entry that the next one waits for.
+const LINKS: u8 = 1 << 2 | 1 << 3;
 /// The flag for a buffer that the kernel chooses.
 const BUFFER_SELECT: u8 = 1 << 5;
 /// The flag for no completion if it succeeds.
@@ -64,6 +68,16 @@ impl Entry {
     pub fn changes_place(&self) -> Option<u32> {
         self.request().takes.contains(&FILE_INDEX).then_some(())?;
         (number(&self.0, FILE_INDEX_AT, 4) as u32).checked_sub(1)
+    }
+
+    /// Returns true if the next entry begins when this one has ended.
+    pub fn is_linked(&self) -> bool {
+        self.0[1] & LINKS != 0
+    }
+
+    /// Returns true if it begins when all entries before it have ended.
+    pub fn waits_for_all(&self) -> bool {
+        self.0[1] & DRAIN != 0
     }
 
     /// Returns true if nothing is told when it succeeds.

@@ -52,6 +52,13 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Order::Overlap)]
     pub order: Order,
 
+    /// Operations that a program submits (io_uring, Linux AIO) and that move bytes of files or write
+    /// them back, `threads`: each by a thread of its own, from its submission to where it was found
+    /// completed, as many in flight as were recorded; `serial`: one after the other where they were
+    /// found completed, as with --order thread
+    #[arg(long = "async", value_enum, default_value_t = InFlight::Threads)]
+    pub in_flight: InFlight,
+
     /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording
     #[arg(long, value_enum, default_value_t = Pace::Afap)]
     pub pace: Pace,
@@ -129,6 +136,15 @@ pub enum Order {
     Overlap,
     /// None.
     Thread,
+}
+
+/// How operations are made that were in flight.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InFlight {
+    /// Beside each other.
+    Threads,
+    /// One after the other.
+    Serial,
 }
 
 /// When calls start.

@@ -1,7 +1,7 @@
 //! Turns calls into actions: decides which are replayed, and what the others leave to do.
 
 use model::contents::{is_cut, piece};
-use model::unseen::operations_of;
+use model::operations::{is_late, operations_of};
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
 use syscalls::abi::files::{AF_UNIX, O_APPEND, O_CREAT, O_EXCL};
 use syscalls::record::part;
@@ -9,7 +9,6 @@ use syscalls::shape::{Arg, ArgKind, Classes, Dir};
 use syscalls::{Act, Gives, flags, layout};
 use trace::Trace;
 use trace::event::{Call, Event, Outcome};
-use trace::parts::part_id;
 
 use super::Planner;
 use super::claims::Claims;
@@ -30,11 +29,6 @@ use crate::outcome;
 use crate::resource::hash_of;
 use crate::scan::ANYWHERE;
 use crate::treatment::{Said, TRANSFER_MAX, Treatment, exchanges, is_directory_entries, is_stream};
-
-/// Whether the program may have changed the data of an operation before it was captured.
-fn is_late(event: &Event) -> bool {
-    event.parts().iter().any(|part| part.id == part_id::LATE)
-}
 
 /// Whether an operation's file has no descriptor that is known.
 fn has_no_number(said: &Said, call: &Call) -> bool {
@@ -279,7 +273,7 @@ impl Planner<'_> {
 
     /// Whether the order of calls of several threads must be kept.
     pub(super) fn others_matter(&self) -> bool {
-        self.shared.options.overlap && self.threads.len() > 1
+        self.shared.options.overlap && (self.threads.len() > 1 || self.side_lanes.any())
     }
 
     /// Plans a call that moves bytes through a descriptor.

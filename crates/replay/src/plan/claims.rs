@@ -27,6 +27,8 @@ pub struct Claims {
     pub flow: Option<Flow>,
     /// Numbers of its descriptor table that it opened or closed.
     pub numbers: Option<Numbers>,
+    /// The number by which an operation in flight got its file.
+    pub uses: Option<i32>,
 }
 
 impl Claims {

@@ -53,6 +53,7 @@ impl Planner<'_> {
     /// Orders the lane's open action by what it does to its descriptor table.
     pub(super) fn order_by_numbers(&mut self, index: Index, numbers: Option<Numbers>, tsc: u64) {
         let Some(numbers) = numbers else { return };
+        self.order_by_uses(index, &numbers);
         let process = self.lines[index].process;
         for other in self.others_open_that(index, |line| line.process == process) {
             let Some(theirs) = &self.lines[other].claims.numbers else { continue };

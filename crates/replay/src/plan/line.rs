@@ -121,6 +121,15 @@ impl Line {
         action
     }
 
+    /// Returns the action that was opened last.
+    pub fn last_action(&mut self) -> &mut Action {
+        if self.batch.actions.is_empty() {
+            self.batch.add_action();
+        }
+        let last = self.batch.actions.len() - 1;
+        &mut self.batch.actions[last]
+    }
+
     /// Makes the open action wait for one more lane, or for a higher count of it.
     pub fn also_wait(&mut self, wait: (Arc<Lane>, u64)) {
         if !self.has_open {

@@ -52,7 +52,7 @@ impl Planner<'_> {
 
     /// Makes `last`'s open call wait for `first`'s, unless `first` already waits for `last`.
     /// Returns whether it waits.
-    fn follow(&mut self, last: Index, first: Index) -> bool {
+    pub(super) fn follow(&mut self, last: Index, first: Index) -> bool {
         let waits = self.graph.follow(last, first);
         if waits == Waits::Added {
             let wait = (Arc::clone(&self.lines[first].lane), self.lines[first].count + 1);

@@ -10,6 +10,7 @@ use trace::event::{Call, Event, Outcome, StartHow};
 
 use super::Planner;
 use super::line::{Line, Spawned, Unborn, claim};
+use super::side_lanes::SideLanesOf;
 use crate::batch::{Beginning, Placed, Spawn, What};
 use crate::lane::Mood;
 use crate::order::Index;
@@ -81,7 +82,7 @@ impl Planner<'_> {
         index
     }
 
-    /// Frees the slots of lanes whose tasks are over, as none needs to wait for them.
+    /// Frees the side_lanes of lanes whose tasks are over, as none needs to wait for them.
     fn sweep(&mut self) {
         if self.lines.len() < 64 || !self.lines.len().is_power_of_two() {
             return;
@@ -96,7 +97,7 @@ impl Planner<'_> {
     }
 
     /// Has a lane create a task. Returns the new lane's index.
-    fn spawn(&mut self, maker: Index, flags: u64, enter: u64) -> Index {
+    pub(super) fn spawn(&mut self, maker: Index, flags: u64, enter: u64) -> Index {
         let index = self.new_line(Some(maker));
         let lane = Arc::clone(&self.lines[index].lane);
         let what = What::Spawn(Box::new(Spawn { lane, flags }));
@@ -139,6 +140,9 @@ impl Planner<'_> {
             let wait = (Arc::clone(&self.lines[other].lane), self.lines[other].count);
             self.lines[index].also_wait(wait);
         }
+        for wait in self.end_side_lanes(SideLanesOf::Process(process)) {
+            self.lines[index].also_wait(wait);
+        }
         self.settle(index);
     }
 
@@ -163,8 +167,11 @@ impl Planner<'_> {
                 self.wait_for_process(index);
             }
         }
-        self.settle(index);
         self.threads.remove(&thread);
+        for wait in self.side_lanes_end_with(index, close) {
+            self.lines[index].also_wait(wait);
+        }
+        self.settle(index);
         let line = &mut self.lines[index];
         line.ended = true;
         line.flush(self.shared);

@@ -2,6 +2,7 @@
 //! when it did in the recording, so the wrong order is always tried first.
 
 mod hostile;
+mod in_flight;
 mod races;
 mod stuck;
 
@@ -36,7 +37,10 @@ const EMSGSIZE: i64 = -90;
 
 /// Replays a recording. Not in a jail: it must touch only the test's own files.
 fn replayed(recording: &Recording) -> Outcome {
-    let options = Options { speed: Some(1.0), ..Options::default() };
+    replayed_with(recording, Options { speed: Some(1.0), ..Options::default() })
+}
+
+fn replayed_with(recording: &Recording, options: Options) -> Outcome {
     super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {}, None, None)
 }
 

@@ -14,7 +14,9 @@ use trace::event::{
     Call, Content, Data, Event, EventKind, Identity, OpenFd, Outcome, Preamble, ProcessState,
     StartHow, Totals,
 };
+use trace::format::zigzag;
 use trace::manifest;
+use trace::parts::{Part, part_id};
 use trace::sources::{Piece, Source, SourcesWriter};
 use trace::{Trace, Writer, WriterOptions};
 
@@ -209,6 +211,22 @@ impl Recording {
         {
             *exit_tsc = end;
         }
+    }
+
+    /// The last call submits so many operations.
+    pub fn submits(&mut self, count: u64) {
+        self.part(Part::number(part_id::OPERATIONS, count));
+    }
+
+    /// The last call is an operation, which was submitted and found completed then.
+    pub fn in_flight(&mut self, submitted: u64, found: u64) {
+        self.lasting(found, found);
+        let ticks = zigzag(submitted.wrapping_sub(found) as i64);
+        self.part(Part::number(part_id::SUBMITTED, ticks));
+    }
+
+    fn part(&mut self, part: Part) {
+        self.last().extras.get_or_insert_default().parts.push(part);
     }
 
     /// Sorts the events by time, for calls that were added in another order.
