@@ -9,7 +9,7 @@ use crate::arch::entry;
 use crate::arch::processor::time_stamp;
 use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
-use crate::{capture as data, clock};
+use crate::{between_calls, capture as data, clock};
 
 /// A call of the program.
 #[derive(Clone, Copy)]
@@ -62,17 +62,19 @@ pub fn enter(context: &Context, call: &Call, flags: u8) {
         }
         return;
     }
-    enter_at(context, call, flags, |_| time_stamp());
+    let now = time_stamp();
+    let stayed = between_calls::before_call(context, now);
+    enter_at(context, call, flags | stayed, now);
 }
 
 #[cold]
 #[inline(never)]
 fn enter_without_counter(context: &Context, call: &Call, flags: u8) {
-    enter_at(context, call, flags, clock::without_counter);
+    enter_at(context, call, flags, clock::without_counter(context));
 }
 
 #[inline(always)]
-fn enter_at(context: &Context, call: &Call, flags: u8, now: impl FnOnce(&Context) -> u64) {
+fn enter_at(context: &Context, call: &Call, flags: u8, now: u64) {
     if context.chunk.has_stalls() {
         Stream::tell_stalls(context);
     }
@@ -89,7 +91,6 @@ fn enter_at(context: &Context, call: &Call, flags: u8, now: impl FnOnce(&Context
     let nargs = usize::from(call.row.nargs);
     let number = capture::recorded_number(call.number);
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
-    let now = now(context);
     Stream::enter_record(context, head, now, call.args, nargs);
     if call.row.has_in {
         data::copy_in(context, call.row, call.args);
@@ -116,6 +117,7 @@ pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
         context.phase.set(context.running.get());
         return;
     }
+    between_calls::after_call(context);
     exit_at(context, call, ret, word, time_stamp());
 }
 
@@ -137,6 +139,7 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     if !context.silent.get() {
+        between_calls::after_call(context);
         record_exit(context, call, ret, watched::UNASKED, clock::now(context));
     }
     more();
@@ -149,7 +152,8 @@ fn record_exit(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
-    let head = Header::new(RecordKind::Exit, word, 0, 0).to_word();
+    let since = between_calls::recorded(context, tsc, call.row.has_out);
+    let head = Header::new(RecordKind::Exit, word, 0, since).to_word();
     Stream::short_record(context, head, tsc, ret as u64);
     count(context);
     Stream::publish(context);

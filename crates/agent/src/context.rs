@@ -18,6 +18,7 @@ use crate::arch::head::{
 use crate::arch::{entry, processor};
 use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
+use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
 use crate::lock::SpinLock;
 use crate::shadow::Rings;
@@ -50,6 +51,8 @@ pub struct Context {
     pub arena_at: Word,
     /// The end of the stream that is being written.
     pub chunk: Chunk,
+    /// What it computes between calls.
+    pub cpu_time: CpuTime,
     pub calls: Cell<u64>,
     pub slow_calls: Cell<u64>,
     /// Calls are made but not recorded.
@@ -304,6 +307,7 @@ impl Context {
             slot,
             slot_index,
             chunk: _, // set when the stream is opened
+            cpu_time,
             calls,
             slow_calls,
             silent,
@@ -340,6 +344,7 @@ impl Context {
         slot.set(None);
         slot_index.set(0);
         self.chunk.stalled_ns.set(0);
+        cpu_time.reset();
         calls.set(0);
         slow_calls.set(0);
         silent.set(false);

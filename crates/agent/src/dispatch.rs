@@ -12,8 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, exec, guards, locking, mapped, maps, opening, rings, sigcalls, signals, status, tasks,
-    tracing, users,
+    aio, cpu_area, exec, guards, locking, mapped, maps, opening, rings, sigcalls, signals, status,
+    tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -89,6 +89,7 @@ fn record(frame: &Frame, context: &Context) {
         Handler::Close | Handler::CloseRange | Handler::Duplicate => {
             rings::descriptors(context, call);
         }
+        Handler::RegisterArea => cpu_area::register(context, call),
         Handler::Wait => rings::wait(context, call),
     }
     finish(context);

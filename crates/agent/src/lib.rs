@@ -36,6 +36,7 @@ mod sys;
 mod aio_contexts;
 mod cells;
 mod chunk;
+mod cpu_time;
 mod flights;
 mod lock;
 mod shadow;
@@ -50,6 +51,7 @@ mod watch;
 mod context;
 
 // Records of calls, and requests.
+mod between_calls;
 mod call;
 mod capture;
 mod clock;
@@ -61,6 +63,7 @@ mod stream;
 // What else is done for the program to be recorded and to notice nothing.
 mod actions;
 mod aio;
+mod cpu_area;
 mod deliver;
 mod exec;
 mod filter;

@@ -88,6 +88,7 @@ pub enum Need {
     ExitHelper,
     // Made where no filter can object.
     Sleep,
+    CpuClock,
     NoticeStores,
     OpenFlags,
     ProtectAsBefore,
@@ -283,6 +284,7 @@ pub const ALL: [Row; Need::SameFile as usize + 1] = [
     helped(Need::UnlockAll, raw::__NR_munlockall),
     any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
     any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
+    any(Need::CpuClock, raw::__NR_clock_gettime).made(When::Unfiltered),
     any(Need::NoticeStores, raw::__NR_userfaultfd)
         .with([Some(USERFAULTFD_FLAGS), None, None, None, None, None])
         .made(When::Unfiltered),

@@ -144,6 +144,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     let ret = unsafe { entry::reenact_fork(call.number, call.args) };
     if ret == 0 {
         forget_other_threads(context);
+        context.cpu_time.forget();
         context.tgid.set(0);
         users::forget_unused();
         if wish.flags & raw::CLONE_CLEAR_SIGHAND != 0 {

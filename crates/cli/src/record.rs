@@ -64,6 +64,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             args::Rings::Pass => Rings::Passed,
         },
         watches_mappings: args.mmap == args::MmapMode::Writes,
+        times_cpu: !args.no_cpu_time,
         tsc_hz: preamble.tsc_hz,
     });
     let output = destination::create(&args, program)?;

@@ -30,6 +30,7 @@ pub mod scheduling;
 mod step;
 mod touch;
 pub mod unseen;
+pub mod user_time;
 mod walk;
 pub mod world;
 

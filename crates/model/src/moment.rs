@@ -27,6 +27,8 @@ pub struct Moment<'a> {
     pub enter_ns: u64,
     /// End of a call, in nanoseconds since the start of the trace.
     pub exit_ns: Option<u64>,
+    /// How long the thread of a call has computed since its call before, if a walk knows.
+    pub user_ns: Option<u64>,
     /// State of all processes when the event began.
     pub world: &'a World,
     /// Changes made by the event.
@@ -83,7 +85,8 @@ impl<'a> Moment<'a> {
             },
         };
         let (touch, files) = &*NOTHING;
-        Moment { seq, event, pid, tid, enter_ns, exit_ns, world, step, touch, files }
+        let user_ns = None;
+        Moment { seq, event, pid, tid, enter_ns, exit_ns, user_ns, world, step, touch, files }
     }
 
     /// Returns the number of the event's process, if known.

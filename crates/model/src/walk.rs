@@ -4,6 +4,7 @@ use trace::{ReadError, Sequenced, Trace};
 
 use crate::namespace::Namespace;
 use crate::touch::{self, Touch};
+use crate::user_time::UserTimes;
 use crate::{Conditions, Contents, Moment, Stored, World};
 
 /// Limit for the errors that are kept.
@@ -41,6 +42,7 @@ pub struct Walk {
     world: World,
     /// The files, if the walk follows them.
     files: Option<Namespace>,
+    user_times: UserTimes,
 }
 
 impl Walk {
@@ -69,6 +71,7 @@ impl Walk {
             None => Touch::default(),
         };
         let mut moment = Moment::new(next.seq, event, world, &step, clock);
+        moment.user_ns = self.user_times.of(event, clock);
         if let Some(files) = &self.files {
             (moment.touch, moment.files) = (&touch, files);
         }

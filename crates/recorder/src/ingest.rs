@@ -288,6 +288,8 @@ impl Stream {
                 };
                 if header.a & enter_flag::OPERATION != 0 {
                     self.join(&mut call, word_of(body, 1), header.a & enter_flag::LATE != 0, out);
+                } else if let Some(ns) = self.user_time.take() {
+                    self.parts.push(Part::number(part_id::USER_CPU, ns));
                 }
                 self.call = Some(call);
                 if let Some(policy) = &mut out.policy {
@@ -303,6 +305,9 @@ impl Stream {
                 self.settle_submissions(ret, out);
                 self.watched = header.a;
                 self.parts.extend_from_slice(watched_part(self.watched));
+                if header.c != 0 {
+                    self.parts.push(Part::number(part_id::RECORDING, header.c.into()));
+                }
                 self.emit_call(me.thread, &call, Outcome::Returned { exit_tsc, ret }, out);
                 self.watched = watched::UNASKED;
             }
@@ -375,6 +380,10 @@ impl Stream {
                 self.close_gone_call(me.thread, out);
                 let kind = EventKind::Stall { ns: word_of(body, 1) };
                 out.event(me.thread, word_of(body, 0), kind);
+            }
+            RecordKind::UserTime => {
+                self.close_gone_call(me.thread, out);
+                self.user_time = Some(word_of(body, 1));
             }
             RecordKind::Gap => {
                 let Some(why) = GapWhy::from_wire(header.a) else {

@@ -8,7 +8,7 @@ use syscalls::record::RESULT;
 use trace::event::FieldValue;
 use trace::event::{Call, Content, EventKind, Identity, Outcome, ProcessState};
 use trace::kernel::KernelValue;
-use trace::parts::{PartMeaning, PartValue};
+use trace::parts::{PartMeaning, PartValue, part_id};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::json::{Json, stored_base64};
@@ -47,6 +47,7 @@ fn parts(json: &mut Json<'_>, moment: &Moment<'_>) {
     for part in moment.event.parts() {
         if let (Some(row), PartValue::Number(value)) = (part.row(), &part.value)
             && row.meaning == PartMeaning::Plain
+            && part.id != part_id::USER_CPU
         {
             json.key(row.name).uint(*value);
         }
@@ -230,6 +231,9 @@ fn call(
     json.key("errno").optional_str(errno.as_deref());
     json.key("enter_ns").uint(moment.enter_ns);
     json.key("exit_ns").optional_uint(moment.exit_ns);
+    if let Some(ns) = moment.user_ns {
+        json.key("user_ns").uint(ns);
+    }
     json.key("site").uint(call.site);
     if decoded.unknown_variant {
         json.key("note").str("buffer not captured");

@@ -118,6 +118,8 @@ pub struct Control {
     pub rings: AtomicU32,
     /// Non-zero: the recorder watches shared mappings of files, and collects what is stored there.
     pub watches_mappings: AtomicU32,
+    /// Non-zero: agents measure what threads compute between calls.
+    pub times_cpu: AtomicU32,
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.

@@ -17,6 +17,8 @@ pub struct Settings {
     pub rings: Rings,
     /// True if the recorder watches shared mappings of files.
     pub watches_mappings: bool,
+    /// True if agents measure what threads compute between calls.
+    pub times_cpu: bool,
     /// Frequency of the time stamp counter in Hz.
     pub tsc_hz: u64,
 }
@@ -30,6 +32,7 @@ impl Control {
         self.snapshot.store(settings.snapshot.into(), order);
         self.rings.store(settings.rings as u32, order);
         self.watches_mappings.store(settings.watches_mappings.into(), order);
+        self.times_cpu.store(settings.times_cpu.into(), order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }
 
@@ -41,7 +44,15 @@ impl Control {
         self.snapshot.store(other.snapshot.load(order), order);
         self.rings.store(other.rings.load(order), order);
         self.watches_mappings.store(other.watches_mappings.load(order), order);
+        self.times_cpu.store(other.times_cpu.load(order), order);
         self.tsc_hz.store(other.tsc_hz.load(order), order);
+    }
+}
+
+impl Control {
+    /// Returns true if agents measure what threads compute between calls.
+    pub fn times_cpu(&self) -> bool {
+        self.times_cpu.load(Ordering::Relaxed) != 0
     }
 }
 

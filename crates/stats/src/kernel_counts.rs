@@ -307,7 +307,7 @@ mod tests {
     fn counted(events: &[Event]) -> Counter {
         let mut counter = Counter::new(&layouts());
         for event in events {
-            counter.add(&Occasion { event, enter_ns: 0, exit_ns: None });
+            counter.add(&Occasion { event, enter_ns: 0, exit_ns: None, user_ns: None });
         }
         counter
     }

@@ -19,6 +19,8 @@ pub struct Occasion<'a> {
     pub enter_ns: u64,
     /// Return time of a call.
     pub exit_ns: Option<u64>,
+    /// How long its thread has computed since its call before, if a pass in order knows.
+    pub user_ns: Option<u64>,
 }
 
 impl<'a> Occasion<'a> {
@@ -38,7 +40,8 @@ impl<'a> Occasion<'a> {
 
 impl<'a> From<&Moment<'a>> for Occasion<'a> {
     fn from(moment: &Moment<'a>) -> Occasion<'a> {
-        Occasion { event: moment.event, enter_ns: moment.enter_ns, exit_ns: moment.exit_ns }
+        let &Moment { event, enter_ns, exit_ns, user_ns, .. } = moment;
+        Occasion { event, enter_ns, exit_ns, user_ns }
     }
 }
 
@@ -75,7 +78,7 @@ fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
         }
         _ => None,
     };
-    Occasion { event, enter_ns, exit_ns }
+    Occasion { event, enter_ns, exit_ns, user_ns: None }
 }
 
 /// Limit for the workers: each has its own statistics in memory.

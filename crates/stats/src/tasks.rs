@@ -24,10 +24,10 @@ pub static PROCESSES: ViewRow = ViewRow {
 /// The view of threads.
 pub static THREADS: ViewRow = ViewRow {
     name: "threads",
-    about: "The same of each thread",
+    about: "The same of each thread, and what it computed between calls",
     look: |look| {
         let mut stored = Stored(look.trace);
-        Ok(look.fold(Tasks::default, |fold| fold.finish(&mut stored).threads_sheet()))
+        Ok(look.fold_in_order(Tasks::default(), |fold| fold.finish(&mut stored).threads_sheet()))
     },
 };
 
@@ -63,6 +63,10 @@ pub struct Thread {
     pub in_calls_ns: u64,
     /// Lifetime minus the time in calls.
     pub outside_ns: u64,
+    /// CPU time between calls, as far as it is known.
+    pub user_ns: u64,
+    /// Number of calls before which it is known.
+    pub user_known: u64,
     /// Time it waited for the recorder.
     pub stall_ns: u64,
     /// Arguments of the programs that it executed, by time.
@@ -95,6 +99,10 @@ impl Thread {
                 self.bytes = self.bytes.saturating_add(bytes);
                 let ns = occasion.duration_ns().unwrap_or(0);
                 self.in_calls_ns = self.in_calls_ns.saturating_add(ns);
+                if let Some(ns) = occasion.user_ns {
+                    self.user_ns = self.user_ns.saturating_add(ns);
+                    self.user_known += 1;
+                }
             }
             EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
             EventKind::Start { how, process, parent, pid, tid } => {
@@ -127,6 +135,8 @@ impl Thread {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.in_calls_ns = self.in_calls_ns.saturating_add(other.in_calls_ns);
         self.stall_ns = self.stall_ns.saturating_add(other.stall_ns);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.user_known += other.user_known;
         self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
         self.images.extend(other.images);
     }
@@ -351,7 +361,12 @@ impl TaskCounts {
             ("start_ns", "from"),
         ];
         columns.extend(DONE);
-        columns.extend([("in_calls_share", "in calls"), ("", " ")]);
+        columns.extend([
+            ("user_ns", "computing"),
+            ("user_known_share", "known"),
+            ("in_calls_share", "in calls"),
+            ("", " "),
+        ]);
         let mut table = Table::new("threads", "Threads", &columns);
         for (thread_number, thread) in &self.threads {
             let busy = ratio(thread.in_calls_ns, thread.life_ns()).min(1.0);
@@ -363,6 +378,10 @@ impl TaskCounts {
                 Cell::At(thread.first_ns()),
             ];
             row.extend(done(thread));
+            row.extend(match thread.user_known {
+                0 => [Cell::Nothing, Cell::Nothing],
+                known => [Cell::Ns(thread.user_ns), Cell::Share(ratio(known, thread.calls))],
+            });
             row.extend([Cell::Share(busy), Cell::Bar(busy)]);
             table.row(row);
         }
@@ -371,7 +390,11 @@ impl TaskCounts {
             fact("thread_count", "threads", self.threads.len() as u64),
             fact("count", "calls", self.threads.iter().map(|(_, thread)| thread.calls).sum()),
         ];
-        Sheet { facts, tables: vec![table], notes: Vec::new() }
+        let notes = vec![
+            "computing: CPU time between calls, without what the thread waited for a CPU; known: before how many of its calls."
+                .into(),
+        ];
+        Sheet { facts, tables: vec![table], notes }
     }
 }
 

@@ -74,6 +74,16 @@ impl Look<'_> {
         (finish(fold), unread)
     }
 
+    /// Makes an ordered pass: then what threads computed between calls is known.
+    pub fn fold_in_order<F: Fold>(
+        &self,
+        fold: F,
+        finish: impl FnOnce(F) -> Sheet,
+    ) -> (Sheet, Unread) {
+        let (fold, unread) = pass::fold_in_order(self.trace, self.conditions, fold);
+        (finish(fold), unread)
+    }
+
     /// Makes a pass in order.
     pub fn watch<W: Watch>(
         &self,

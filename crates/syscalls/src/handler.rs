@@ -81,6 +81,8 @@ pub enum Handler {
     ArchPrctl,
     /// Changes the user.
     ChangeUser,
+    /// Registers the area in which the kernel notes on which CPU a thread is.
+    RegisterArea,
     /// Locks all memory.
     LockAll,
     /// Unlocks all memory.

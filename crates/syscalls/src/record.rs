@@ -25,7 +25,8 @@ pub enum RecordKind {
     /// Memory behind an argument. a: argument; b: index of the element; c: part | flags << 8.
     /// Body: true length, stored length, the hash if flagged, stored bytes padded to 8.
     Data = 2,
-    /// The call has returned. Body: tsc, result.
+    /// The call has returned. a: a [`watched`]; c: ticks from then until it was recorded, if
+    /// anything was copied. Body: tsc, result.
     Exit = 3,
     /// The open call was not made: a signal handler ran first. No body.
     Abandon = 4,
@@ -49,6 +50,8 @@ pub enum RecordKind {
     Submit = 12,
     /// The memory of that operation is complete. No body.
     Submitted = 13,
+    /// The thread had no CPU for a while since its last call. Body: tsc, nanoseconds that it computed.
+    UserTime = 14,
 }
 
 impl RecordKind {
@@ -68,6 +71,7 @@ impl RecordKind {
             11 => RecordKind::Gap,
             12 => RecordKind::Submit,
             13 => RecordKind::Submitted,
+            14 => RecordKind::UserTime,
             _ => return None,
         })
     }
@@ -95,6 +99,8 @@ pub mod enter_flag {
     pub const OPERATION: u8 = 8;
     /// It was found completed later than the program found it.
     pub const LATE: u8 = 16;
+    /// The thread has had its CPU since its call before had returned.
+    pub const STAYED: u8 = 32;
     /// Those that are for the recorder alone.
     pub const OF_OPERATIONS: u8 = OPERATION | LATE;
 }
@@ -439,7 +445,7 @@ impl Header {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
             Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
-            Some(RecordKind::Stall | RecordKind::Gap) => 2,
+            Some(RecordKind::Stall | RecordKind::Gap | RecordKind::UserTime) => 2,
             Some(RecordKind::Abandon | RecordKind::Submitted) => 0,
             Some(RecordKind::Start) => START_WORDS,
             Some(RecordKind::Image) => 1,

@@ -83,15 +83,18 @@ pub mod part_id {
     pub const OPERATIONS: u64 = 11;
     /// Watched mapping.
     pub const WATCHED: u64 = 12;
+    /// Time that recording the call took after its end.
+    pub const RECORDING: u64 = 13;
 }
 
 /// The parts that this version knows.
-pub static PART_ROWS: [PartRow; 12] = [
+pub static PART_ROWS: [PartRow; 13] = [
     part(
         part_id::USER_CPU,
         "user_cpu_ns",
         PartMeaning::Plain,
-        "CPU time in user mode since the thread's call before, in nanoseconds",
+        "CPU time of the thread since its call before had ended, in nanoseconds: it was without a CPU \
+         meanwhile",
     ),
     part(
         part_id::STACK,
@@ -157,6 +160,12 @@ pub static PART_ROWS: [PartRow; 12] = [
         "of a call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
          kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
          be watched, 5 if it is once the memory can be written",
+    ),
+    part(
+        part_id::RECORDING,
+        "recording",
+        PartMeaning::Duration,
+        "ticks from the call's end until what came out was copied: not the program's time",
     ),
 ];
 

@@ -105,6 +105,13 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub mmap_every: Option<Duration>,
 
+    /// Do not note how long threads compute between calls
+    ///
+    /// It is known where the C library registers an area for restartable sequences (glibc 2.35 and
+    /// later), with an error of what recording itself takes, some 50 ns a call.
+    #[arg(long)]
+    pub no_cpu_time: bool,
+
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
@@ -203,6 +210,7 @@ impl Args {
             add(&format!("--mmap-every {}", units::time_word(time)));
         }
         let flags = [
+            (self.no_cpu_time, "--no-cpu-time"),
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
             (self.no_manifest, "--no-manifest"),

@@ -91,6 +91,8 @@ pub(crate) struct Stream {
     pub(super) submitted: Vec<(u32, u64)>,
     /// Optional parts of the open call.
     pub(super) parts: Vec<Part>,
+    /// What the thread computed before its next call, in nanoseconds, if it was without a CPU.
+    pub(super) user_time: Option<u64>,
     /// Completions wait for submissions in other streams.
     pub patient: bool,
     /// Operations that were given up here: calls that the agent did not count.

@@ -124,7 +124,7 @@ pub static ROWS: &[Syscall] = &[
     call(274, "get_robust_list", NONE, IGNORED, Ret::Int, &[
         pid("pid"), output("head_ptr", U64, Fixed(8)), output("len_ptr", U64, Fixed(8))]),
     call(324, "membarrier", NONE, IGNORED, Ret::Int, &[one("cmd", &f::MEMBARRIER), bits("flags", &f::MEMBARRIER_FLAGS), int("cpu_id")]),
-    call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, ByArg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]),
+    call(334, "rseq", NONE, IGNORED, Ret::Int, &[in_sized("rseq", &l::RSEQ, ByArg(1)), uint("rseq_len"), bits("flags", &f::RSEQ), hex("sig")]).handled(Handler::RegisterArea),
     call(449, "futex_waitv", WAIT, IGNORED, Ret::Int, &[
         input("waiters", Struct(&l::FUTEX_WAITV), ArgTimes(1, 24)), uint("nr_futexes"), bits("flags", &f::NO_FLAGS),
         in_struct("timeout", &l::TIMESPEC), one("clockid", &f::CLOCK)]),

@@ -1,0 +1,64 @@
+//! What a thread computed between its calls, by the recording and by its own CPU clock, while others
+//! want its CPU. Neither is held against a fixed time.
+
+use std::process::{Command, ExitCode};
+
+use acceptance::place::{Place, Who};
+use acceptance::program;
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, trials};
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        trials.add_for_both("as_its_own_clock_says", None, as_its_own_clock_says);
+        trials.add("not_wanted", Who::User, None, not_wanted);
+        Ok(())
+    })
+}
+
+/// Records the program. Returns what it printed and the calls of its first thread.
+fn recorded(stage: &Stage, who: Who, more: &[&str]) -> Result<(String, Vec<Value>), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("computes_between_calls")?.build(stage)?;
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet"]).args(more).arg("--output").arg(&trace).arg("--");
+    let outcome = place.run(command.arg(binary).args(["1", "measured"]))?;
+    let shown = Command::new(&stage.reenact).args(["show", "--json"]).arg(&trace).output();
+    let shown = shown.map_err(|error| error.to_string())?.stdout;
+    let events: Result<Vec<Value>, _> =
+        String::from_utf8_lossy(&shown).lines().map(serde_json::from_str).collect();
+    let mut calls = events.map_err(|error| error.to_string())?;
+    calls.retain(|event| event["type"] == "call" && event["pid"] == event["tid"]);
+    let first = calls.first().map(|call| call["tid"].clone());
+    calls.retain(|call| Some(&call["tid"]) == first.as_ref());
+    Ok((String::from_utf8_lossy(&outcome.stdout).into_owned(), calls))
+}
+
+fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let (said, calls) = recorded(stage, who, &[])?;
+    let own = said.trim().strip_prefix("computed ").and_then(|ns| ns.parse::<f64>().ok());
+    let own = own.ok_or_else(|| format!("it said {said:?}"))?;
+    // Between the two times that it asked its clock.
+    let asks: Vec<usize> =
+        (0..calls.len()).filter(|at| calls[*at]["call"] == "clock_gettime").collect();
+    let &[first, last] = &asks[..] else { return Err(format!("{} clocks", asks.len())) };
+    let within = &calls[first + 1..=last];
+    let known: Vec<f64> = within.iter().filter_map(|call| call["user_ns"].as_f64()).collect();
+    let all = calls[last]["enter_ns"].as_f64().zip(calls[first]["exit_ns"].as_f64());
+    let wall = all.map_or(0.0, |(end, begin)| end - begin);
+    ensure!(wall > own * 1.3, "nobody wanted its CPU: {wall} ns, {own} of them computed");
+    ensure!(known.len() * 10 >= within.len() * 8, "{} of {} are known", known.len(), within.len());
+    // All rounds compute the same: what is not known is as long as the others.
+    let whole = known.iter().sum::<f64>() * within.len() as f64 / known.len() as f64;
+    let share = whole / own;
+    ensure!((0.9..1.1).contains(&share), "{whole} ns by the recording, {own} by its clock");
+    Ok(())
+}
+
+fn not_wanted(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let (_, calls) = recorded(stage, who, &["--no-cpu-time"])?;
+    ensure!(calls.iter().all(|call| call["user_ns"].is_null()), "it was measured");
+    Ok(())
+}
