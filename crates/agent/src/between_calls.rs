@@ -48,7 +48,7 @@ pub fn after_call(context: &Context) {
 #[inline(always)]
 pub fn recorded(context: &Context, tsc: u64, copied: bool) -> u32 {
     let time = &context.cpu_time;
-    if !time.is_watching() {
+    if !time.is_watching() || context.clockless.get() {
         return 0;
     }
     let ticks = if copied { time_stamp().saturating_sub(tsc) } else { 0 };
