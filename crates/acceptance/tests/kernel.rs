@@ -25,6 +25,8 @@ const BY_NUMBERS: &[(&str, Check)] = &[
     ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("counts_are_those_of_a_second_instance", counts_are_those_of_a_second_instance),
+    ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
+    ("only_those_are_kept_that_were_asked_for", only_those_are_kept_that_were_asked_for),
 ];
 
 const CHECKS: &[(&str, Check)] = &[
@@ -144,6 +146,14 @@ fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Com
 
 fn counts_are_those_of_a_second_instance(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     holds(stage, place, "count.py")
+}
+
+fn waits_are_explained_as_they_were_built(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "waits.py")
+}
+
+fn only_those_are_kept_that_were_asked_for(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "whom.py")
 }
 
 /// Runs a script that records with `reenact` and complains if something is not as it should be.

@@ -240,7 +240,7 @@ fn plan(layout: &KernelLayout) -> Option<Plan> {
         Place::try_from(at).ok()
     };
     let does = match row.does {
-        KernelAct::Nothing => return None,
+        KernelAct::Nothing | KernelAct::Moves { .. } => return None,
         KernelAct::Switch { from, state, to, names } => Does::Switch([
             place(from)?,
             place(state)?,
