@@ -108,12 +108,13 @@ def check(name, waits, cpu, where, blocks):
     if name == "lock":
         assert total(waits["waits"], "time_ns", blocked_on="lock", call="futex") > HELD * 0.95e9
         assert any(row["time_ns"] > HELD * 0.95e9 and row["holder"] for row in waits["locks"])
-        story = next(row for row in longest if row["call"] == "futex")["explained"]
-        assert story.startswith("lock, ") and "asleep" in story, story
+        # Others of the same call may be longer on a busy machine, here and below.
+        stories = [row["explained"] for row in longest if row["call"] == "futex"]
+        assert any(story.startswith("lock, ") and "asleep" in story for story in stories), stories
     elif name == "pipe":
         assert total(waits["waits"], "time_ns", blocked_on="peer", call="read") > 0.05e9
         stories = [row["explained"] for row in longest if row["call"] == "read"]
-        assert "ran" in stories[0], stories
+        assert any("ran" in story for story in stories), stories
         # What the child did is on the critical path of its parent.
         path = waits["critical"]
         pids = {row["pid"] for row in path if row["doing"] == "own" and row["time_ns"] > 0.02e9}
@@ -134,8 +135,8 @@ def check(name, waits, cpu, where, blocks):
         assert cpu["cpu_processes"][0]["disk_ns"] > 0, cpu["cpu_processes"][0]
     elif name == "peer":
         assert total(waits["waits"], "time_ns", blocked_on="peer", call="recvfrom") > 0.038e9
-        story = next(row for row in longest if row["call"] == "recvfrom")["explained"]
-        assert "asleep" in story, story
+        stories = [row["explained"] for row in longest if row["call"] == "recvfrom"]
+        assert any("asleep" in story for story in stories), stories
 
 
 def main():

@@ -49,6 +49,7 @@ const COMMANDS: &[&str] = &[
     "export TRACE --to dataseries --output OUT",
     "export TRACE --to fio --output OUT",
     "export TRACE --to parquet --output OUT",
+    "export TRACE --to ctf --output OUT",
     "report TRACE --output OUT",
 ];
 

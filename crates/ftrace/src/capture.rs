@@ -335,6 +335,6 @@ mod tests {
     fn sets_of_cpus_are_words() {
         assert_eq!(mask(&[0, 1]), "3");
         assert_eq!(mask(&[33, 0]), "2,1");
-        assert_eq!(mask(&[u32::MAX]).len(), mask(&[CPUS_MAX]).len());
+        assert_eq!(mask(&[u32::MAX]).split(',').count(), CPUS_MAX as usize / 32 + 1);
     }
 }

@@ -8,7 +8,6 @@ use trace::event::{Call, EventKind, KernelEvent};
 use trace::kernel::KernelLayouts;
 
 use crate::histogram::Histogram;
-use crate::kernel_counts::layouts;
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
 use crate::view::ViewRow;
@@ -27,7 +26,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "block",
     about: "Requests to disks: latency of devices, how many at a time, by which process and file",
     look: |look| {
-        let fold = Block::new(&layouts(look.trace));
+        let fold = Block::new(&model::kernel_layouts(look.trace));
         Ok(look.watch(fold, |fold, _| fold.sheet()))
     },
 };

@@ -2,7 +2,6 @@
 
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Times};
 
-use crate::kernel_counts::layouts;
 use crate::numbered::{Numbered, name};
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
@@ -13,7 +12,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "where",
     about: "Where each call's time went: on a CPU, runnable, blocked on what (also calls --where)",
     look: |look| {
-        let scheduling = Scheduling::new(&layouts(look.trace));
+        let scheduling = Scheduling::new(&model::kernel_layouts(look.trace));
         let fold = CallStates { scheduling, found: Found::default() };
         Ok(look.watch(fold, |fold, _| fold.sheet()))
     },

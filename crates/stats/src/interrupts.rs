@@ -8,7 +8,7 @@ use trace::event::{EventKind, GapWhy, KernelEvent};
 use trace::kernel::KernelLayouts;
 
 use crate::histogram::Histogram;
-use crate::kernel_counts::{cpu_name, layouts};
+use crate::kernel_counts::cpu_name;
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::view::ViewRow;
@@ -25,7 +25,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "irq",
     about: "Interrupts and their second halves: how many, how long, on which CPU",
     look: |look| {
-        let fold = Interrupts::new(&layouts(look.trace));
+        let fold = Interrupts::new(&model::kernel_layouts(look.trace));
         Ok(look.watch(fold, |fold, _| fold.sheet()))
     },
 };

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Waker};
 
-use crate::kernel_counts::layouts;
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
 use crate::view::ViewRow;
@@ -29,7 +28,7 @@ pub static VIEW: ViewRow = ViewRow {
     look: |look| {
         let wanted = look.conditions.tids.first().or(look.conditions.pids.first());
         let fold = Waits {
-            scheduling: Scheduling::new(&layouts(look.trace)),
+            scheduling: Scheduling::new(&model::kernel_layouts(look.trace)),
             found: Found { of: wanted.copied(), ..Found::default() },
             since: look.conditions.since_ns,
         };
