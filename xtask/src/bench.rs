@@ -2,6 +2,7 @@
 //! under strace. Runs are interleaved; medians are printed.
 
 pub mod export;
+pub mod kernel;
 mod measure;
 mod reading;
 pub mod replay;

@@ -24,6 +24,10 @@ cargo xtask TASK
     --no-strace             leave strace out
     --dir DIR               where the workloads keep their files (default: a temporary directory)
     --trace-dir DIR         where the traces are written (default: the same)
+  bench kernel [OPTIONS]  what events of the kernel cost, beside perf and trace-cmd
+    --runs N                how often each is run (default 11)
+    --scale X               how long the jobs are (default 1)
+    --only NAME             make, tar, bzip2 or mix (may be given several times)
   bench replay [OPTIONS]  how fast a replay is, beside a loop of the same calls
     --runs N                how often each is run (default 5)
   bench stat [OPTIONS]    how fast a trace of ten million calls is looked at
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(repository()),
         ["bench", "record", rest @ ..] => bench::run(rest),
         ["bench", "stat", rest @ ..] => bench::stat::run(rest),
+        ["bench", "kernel", rest @ ..] => bench::kernel::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),
         ["bench", "export", rest @ ..] => bench::export::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

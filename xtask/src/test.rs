@@ -11,6 +11,8 @@ use crate::{Complaint, cargo, cargo_command, tools};
 pub const TOOLS: &[&str] = &[
     "strace",
     "gdb",
+    "babeltrace2",
+    "python3-bt2",
     "sqlite3",
     "python3",
     "zstd",

@@ -8,6 +8,11 @@ use std::process::{Command, Stdio};
 const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("strace", "strace", None),
     ("gdb", "gdb", None),
+    ("babeltrace2", "babeltrace2", None),
+    ("python3-bt2", "python3-bt2", Some("/usr/lib/python3/dist-packages/bt2")),
+    ("perf", "linux-perf", None),
+    ("trace-cmd", "trace-cmd", None),
+    ("bzip2", "bzip2", None),
     ("sqlite3", "sqlite3", None),
     ("python3", "python3", Some("/usr/bin/python3")),
     ("zstd", "zstd", None),

@@ -8,6 +8,7 @@ pub mod big;
 pub mod conversation;
 pub mod expectation;
 pub mod ground;
+pub mod kernel_events;
 pub mod manifest;
 pub mod place;
 pub mod program;

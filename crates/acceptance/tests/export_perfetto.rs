@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use acceptance::place::{Place, Who};
 use acceptance::program;
 use acceptance::stage::{self, Stage};
-use acceptance::{Complaint, ensure, tier, trials};
+use acceptance::{Complaint, ensure, kernel_events, tier, trials};
 
 /// A pipeline of several processes.
 const PIPELINE: &str = "seq 30000 | sort -n | uniq -c | wc -l; (exit 3); kill -9 $$";
@@ -55,6 +55,15 @@ fn main() -> ExitCode {
         });
         trials.add("sqlite", Who::User, no_decoder.or(no_sqlite), |stage, who| {
             equals(stage, who, &["sqlite3", "t.db", SQLITE], None)
+        });
+        let no_events = (!kernel_events::are_there()).then_some(kernel_events::NEED);
+        trials.add("kernel", Who::Root, no_decoder.or(no_events), |stage, who| {
+            let place = Place::new(stage, who)?;
+            let mut command = place.command(python().to_string_lossy().into_owned());
+            command.arg(stage::repository().join("tests/perfetto/kernel.py")).arg(&stage.reenact);
+            let outcome = place.run(command.arg("."))?;
+            ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
+            Ok(())
         });
         trials.add("conditions", Who::User, no_decoder, conditions);
         let no_time = (!tier::is_long()).then_some("the long tier");

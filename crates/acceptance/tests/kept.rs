@@ -37,6 +37,10 @@ const COMMANDS: &[&str] = &[
     "stat cache TRACE --json",
     "stat events TRACE --json",
     "stat cpu TRACE --json",
+    "stat where TRACE --json",
+    "stat waits TRACE --json",
+    "stat irq TRACE --json",
+    "stat block TRACE --json",
     "stat calls TRACE --csv",
     "stat patterns TRACE",
     "export TRACE --to jsonl --output OUT",
@@ -45,6 +49,7 @@ const COMMANDS: &[&str] = &[
     "export TRACE --to dataseries --output OUT",
     "export TRACE --to fio --output OUT",
     "export TRACE --to parquet --output OUT",
+    "export TRACE --to ctf --output OUT",
     "report TRACE --output OUT",
 ];
 

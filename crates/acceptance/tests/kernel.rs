@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 
 use acceptance::place::{Place, Who};
 use acceptance::stage::{Stage, repository};
-use acceptance::{Complaint, ensure, trials};
+use acceptance::{Complaint, ensure, kernel_events, trials};
 use serde_json::Value;
 
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
-/// The kernel gives it this inode number.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// How long to wait for another process.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -25,6 +23,8 @@ const BY_NUMBERS: &[(&str, Check)] = &[
     ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("counts_are_those_of_a_second_instance", counts_are_those_of_a_second_instance),
+    ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
+    ("only_those_are_kept_that_were_asked_for", only_those_are_kept_that_were_asked_for),
 ];
 
 const CHECKS: &[(&str, Check)] = &[
@@ -35,9 +35,8 @@ const CHECKS: &[(&str, Check)] = &[
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        let missing = (!can_be_used()).then_some("a tracefs that can be written");
-        let has_numbers = fs::read_link("/proc/self/ns/pid")
-            .is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE);
+        let missing = (!kernel_events::can_be_used()).then_some("a tracefs that can be written");
+        let has_numbers = kernel_events::is_first_namespace();
         let no_numbers = (!has_numbers).then_some("the machine's first PID namespace");
         for (name, check) in BY_NUMBERS {
             let check = |stage: &Stage, who| check(stage, &Place::new(stage, who)?);
@@ -52,12 +51,6 @@ fn main() -> ExitCode {
         });
         Ok(())
     })
-}
-
-/// Returns true if instances can be made here.
-fn can_be_used() -> bool {
-    let path = format!("{INSTANCES}/test-{}", std::process::id());
-    fs::create_dir(&path).is_ok() && fs::remove_dir(&path).is_ok()
 }
 
 fn instances_of(pid: u32) -> Vec<String> {
@@ -144,6 +137,14 @@ fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Com
 
 fn counts_are_those_of_a_second_instance(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     holds(stage, place, "count.py")
+}
+
+fn waits_are_explained_as_they_were_built(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "waits.py")
+}
+
+fn only_those_are_kept_that_were_asked_for(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "whom.py")
 }
 
 /// Runs a script that records with `reenact` and complains if something is not as it should be.

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
 use acceptance::stage::{self, Stage};
-use acceptance::{Complaint, ensure, tier, trials};
+use acceptance::{Complaint, ensure, kernel_events, tier, trials};
 
 /// Readers for one machine, and one for clusters.
 const READERS: [&str; 4] = ["duckdb", "pyarrow", "pandas", "polars"];
@@ -29,6 +29,17 @@ fn main() -> ExitCode {
                 tables(stage, who, content, &engines)
             });
         }
+        let no_arrow = (!has(&["pyarrow"])).then_some("pyarrow");
+        let reader = python.to_string_lossy().into_owned();
+        let no_events = (!kernel_events::are_there()).then_some(kernel_events::NEED);
+        trials.add("kernel", Who::Root, no_python.or(no_arrow).or(no_events), move |stage, who| {
+            let place = Place::new(stage, who)?;
+            let mut command = place.command(&reader);
+            command.arg(stage::repository().join("tests/parquet/kernel.py")).arg(&stage.reenact);
+            let outcome = place.run(command.arg("."))?;
+            ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
+            Ok(())
+        });
         trials.add("spark", Who::User, no_python.or(no_readers).or(no_spark), |stage, who| {
             tables(stage, who, true, &["spark"])?;
             documented(stage, who, &["python", "pyspark"])

@@ -1,5 +1,6 @@
 //! `reenact export`: writes a trace in the formats of other tools.
 
+mod ctf;
 mod dataseries;
 mod fio;
 mod job;
@@ -29,6 +30,7 @@ Examples:
   reenact export sqlite3.rnt --to jsonl -o sqlite3.jsonl
   reenact export sqlite3.rnt --to perfetto -o sqlite3.pftrace
   reenact export sqlite3.rnt --to parquet -o tables
+  reenact export machine.rnt --to ctf -o machine.ctf
   reenact export sqlite3.rnt --to jsonl --call %file --since 2s -o - | wc -l")]
 pub struct Args {
     /// The trace; `-` for standard input
@@ -87,6 +89,8 @@ impl Args {
 /// The formats.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
+    /// A directory with a CTF 1.8 trace, with LTTng's names, for babeltrace2 and Trace Compass
+    Ctf,
     /// DataSeries, in the system-call schema of SNIA as Re-Animator reads it; `import` reads it back
     Dataseries,
     /// What `show --json` prints: one JSON object per line
@@ -128,6 +132,7 @@ fn write(args: &Args, trace: &Trace) -> Result<Written, Failure> {
         pending: RefCell::default(),
     };
     let written = match args.to {
+        Format::Ctf => ctf::export(&job),
         Format::Dataseries => dataseries::export(&job, &args.dataseries),
         Format::Jsonl => jsonl::export(&job),
         Format::Perfetto => perfetto::export(&job),

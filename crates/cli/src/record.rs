@@ -4,6 +4,7 @@ pub mod args;
 mod destination;
 mod kernel;
 mod summary;
+mod whom;
 mod written;
 
 use std::io;
@@ -13,7 +14,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use recorder::start_thread;
-use recorder::{Ahead, DataRule, DataRules, Every, Handle, Options, Recorder, host, state};
+use recorder::{
+    Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
+};
 use ring::{DataMode, Rings, Settings};
 use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
 use syscalls::abi::signals;
@@ -87,7 +90,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     let mut observer = Glue {
         arenas: vec![arena],
         handle: recorder.handle(),
-        has_kernel: kernel.is_some(),
+        kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
         outside,
         output: output.pending,
@@ -184,8 +187,8 @@ struct Glue {
     /// All arenas.
     arenas: Vec<ring::Arena>,
     handle: Handle,
-    /// True if events of the kernel are recorded.
-    has_kernel: bool,
+    /// Events of the kernel that are recorded of the program.
+    kernel: Option<KernelEvents>,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
     outside: state::Outside,
@@ -228,7 +231,8 @@ impl Observer for Glue {
     fn image(&mut self, stop: &ExecStop) {
         self.keep_output();
         let &ExecStop { pid, process, known } = stop;
-        if self.has_kernel {
+        if let Some(kernel) = &self.kernel {
+            kernel.admit(pid);
             self.handle.follow(pid);
         }
         let before = self.ahead.take(process);

@@ -46,6 +46,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
     interval: Option<u64>,
 
+    /// Split each call's time into on a CPU, runnable, and blocked on what: of calls beside which events
+    /// of the kernel were recorded
+    #[arg(long = "where")]
+    by_state: bool,
+
     /// Sort the rows by this column, as JSON names it
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
@@ -75,6 +80,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (view, path) = match &args.words[..] {
         [view, path] => (named(&view.to_string_lossy())?, path),
         words => (VIEWS[0], &words[0]),
+    };
+    let view = match (args.by_state, view.name) {
+        (false, _) => view,
+        (true, "calls" | "where") => named("where")?,
+        (true, other) => {
+            return Err(Failure::Usage(format!("--where is about calls, not about '{other}'")));
+        }
     };
     let trace = source::open(path)?;
     let conditions = args.only.conditions();

@@ -7,21 +7,69 @@ use crate::buffer::CpuBuffer;
 use crate::classes::{self, CLASSES, fits};
 use crate::error::Error;
 use crate::format::Format;
-use crate::instance::{Instance, Tracefs};
+use crate::instance::{Instance, Tracefs, write};
 
 /// Events chosen at most.
 const EVENTS_MAX: usize = 4096;
 /// Length of a format file.
 const FORMAT_BYTES_MAX: u64 = 1 << 20;
+/// Highest number of a CPU.
+const CPUS_MAX: u32 = 8191;
+/// An id that no thread has: the kernel gives none as high.
+const NO_THREAD: u32 = (1 << 22) - 1;
 
 /// What is to be taken.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Classes by name, and events as `SYSTEM:EVENT` with `*` for any characters.
+    /// Classes by name, and events as `SYSTEM:EVENT` with `*` for any characters; the latter also as
+    /// `SYSTEM:EVENT:CONDITION` or `EVENT:CONDITION`, with a condition on fields as the kernel has it.
     pub events: Vec<String>,
+    /// Events that are taken besides, for our own purposes, written in the same way.
+    pub also: Vec<String>,
     /// Bytes of the buffer of each CPU.
     pub buffer_bytes: u64,
+    /// The CPUs, all if there are none.
+    pub cpus: Vec<u32>,
 }
+
+/// Which of the wanted events a capture takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// All of them.
+    All,
+    /// Those that may be about a thread while another one runs.
+    OfAnyThread,
+    /// The others: those of threads that [`Admission`] names, and of those that they make.
+    OfAdmitted,
+}
+
+/// Names threads whose events are taken.
+#[derive(Clone, Debug)]
+pub struct Admission(PathBuf);
+
+impl Admission {
+    /// Takes the events of a thread from now on, and of those that it makes.
+    pub fn admit(&self, task: u32) {
+        // A thread that is gone does nothing more.
+        let _ = write(&self.0, &task.to_string(), true);
+    }
+}
+
+/// Systems whose events may be about another thread than that which runs.
+const OF_ANY_THREAD: [&str; 12] = [
+    "sched",
+    "task",
+    "irq",
+    "irq_vectors",
+    "timer",
+    "block",
+    "ipi",
+    "nmi",
+    "power",
+    "cgroup",
+    "signal",
+    "raw_syscalls",
+];
 
 /// Events that are being taken. Ends with its buffers closed and its instance removed.
 #[derive(Debug)]
@@ -30,19 +78,29 @@ pub struct Capture {
     buffers: Vec<CpuBuffer>,
     formats: Vec<Format>,
     missing: Vec<String>,
+    wanted: usize,
     instance: Instance,
 }
 
 impl Capture {
     /// Makes an instance with what is wanted. Nothing is taken before [`Capture::begin`].
-    pub fn new(tracefs: &Tracefs, wanted: &Wanted) -> Result<Capture, Error> {
+    pub fn new(tracefs: &Tracefs, wanted: &Wanted, part: Part) -> Result<Capture, Error> {
         let all = all_events(&tracefs.events())?;
-        let (chosen, missing) = choose(&all, &wanted.events)?;
+        let (mut chosen, missing) = choose(&all, &wanted.events)?;
+        chosen.retain(|event| is_of(part, event));
+        let count = chosen.len();
+        for word in &wanted.also {
+            let patterns = [pattern_of(word).unwrap_or_default()];
+            let more = all.iter().filter(|event| fits(&patterns[0], event) && is_of(part, event));
+            chosen.extend(
+                more.filter(|event| !chosen[..count].contains(event)).cloned().collect::<Vec<_>>(),
+            );
+        }
         let mut formats = Vec::with_capacity(chosen.len());
         for event in &chosen {
             formats.push(format_of(&tracefs.events(), event)?);
         }
-        let instance = tracefs.instance()?;
+        let instance = tracefs.instance(if part == Part::OfAdmitted { "-own" } else { "" })?;
         instance.set("tracing_on", "0")?;
         instance.use_time_stamp_counter()?;
         instance.set("buffer_size_kb", &wanted.buffer_bytes.div_ceil(1024).max(4).to_string())?;
@@ -52,10 +110,47 @@ impl Capture {
             .into_iter()
             .map(|(cpu, folder)| CpuBuffer::open(cpu, &folder, page_bytes))
             .collect::<Result<_, _>>()?;
-        for format in &formats {
+        if part == Part::OfAdmitted {
+            instance.set("options/event-fork", "1")?;
+            // An empty list would be that of all threads.
+            instance.set("set_event_pid", &NO_THREAD.to_string())?;
+        }
+        if !wanted.cpus.is_empty() {
+            instance.set("tracing_cpumask", &mask(&wanted.cpus))?;
+        }
+        let conditions = wanted.events.iter().chain(&wanted.also);
+        let conditions: Vec<(String, &str)> =
+            conditions.filter_map(|word| Some((pattern_of(word)?, condition_of(word)?))).collect();
+        for (at, (format, event)) in formats.iter().zip(&chosen).enumerate() {
+            for (_, condition) in conditions.iter().filter(|(pattern, _)| fits(pattern, event)) {
+                let is_ours = wanted.also.iter().any(|word| condition_of(word) == Some(*condition));
+                // What was asked for without a condition is not thinned by one of ours.
+                if is_ours != (at >= count) {
+                    continue;
+                }
+                let file = format!("events/{event}/filter");
+                instance.set(&file, condition).map_err(|_| {
+                    let why = std::fs::read_to_string(instance.file(&file)).unwrap_or_default();
+                    Error::Unknown(format!(
+                        "'{condition}' is no condition on {}: {}",
+                        event.replace('/', ":"),
+                        why.lines().last().unwrap_or_default().trim_start_matches(['\t', ' ', '^'])
+                    ))
+                })?;
+            }
             instance.add("set_event", &format!("{}:{}\n", format.system, format.name))?;
         }
-        Ok(Capture { buffers, formats, missing, instance })
+        Ok(Capture { buffers, formats, missing, wanted: count, instance })
+    }
+
+    /// How many of the formats are of events that were asked for; those behind them are ours.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// Names the threads whose events are taken, of a capture of [`Part::OfAdmitted`].
+    pub fn admission(&self) -> Admission {
+        Admission(self.instance.file("set_event_pid"))
     }
 
     /// Takes events from now on.
@@ -119,9 +214,9 @@ fn all_events(folder: &Path) -> Result<Vec<String>, Error> {
 fn choose(all: &[String], wanted: &[String]) -> Result<(Vec<String>, Vec<String>), Error> {
     let mut patterns: Vec<String> = Vec::new();
     for word in wanted {
-        match (classes::class(word), word.split_once(':')) {
+        match (classes::class(word), pattern_of(word)) {
             (Some(class), _) => patterns.extend(class.events.iter().map(|&event| event.into())),
-            (None, Some((system, event))) => patterns.push(format!("{system}/{event}")),
+            (None, Some(pattern)) => patterns.push(pattern),
             (None, None) => {
                 let names: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
                 return Err(Error::Unknown(format!(
@@ -143,6 +238,47 @@ fn choose(all: &[String], wanted: &[String]) -> Result<(Vec<String>, Vec<String>
     let is_missing = |pattern: &String| !all.iter().any(|event| fits(pattern, event));
     patterns.retain(is_missing);
     Ok((chosen, patterns.iter().map(|pattern| pattern.replace('/', ":")).collect()))
+}
+
+/// Where the condition of a word begins, behind a colon.
+fn condition_at(word: &str) -> Option<usize> {
+    let operator = word.find(['=', '<', '>', '&', '~', '!'])?;
+    word[..operator].rfind(':')
+}
+
+/// The condition on fields that a word has.
+fn condition_of(word: &str) -> Option<&str> {
+    condition_at(word).map(|at| &word[at + 1..])
+}
+
+/// The events that a word names, as a pattern; `None` if it can only be a class.
+fn pattern_of(word: &str) -> Option<String> {
+    let condition = condition_at(word);
+    match (word[..condition.unwrap_or(word.len())].split_once(':'), condition) {
+        (Some((system, event)), _) => Some(format!("{system}/{event}")),
+        (None, Some(at)) => Some(format!("*/{}", &word[..at])),
+        (None, None) => None,
+    }
+}
+
+fn is_of(part: Part, event: &str) -> bool {
+    let system = event.split('/').next().unwrap_or_default();
+    match part {
+        Part::All => true,
+        Part::OfAnyThread => OF_ANY_THREAD.contains(&system),
+        Part::OfAdmitted => !OF_ANY_THREAD.contains(&system),
+    }
+}
+
+/// A set of CPUs, as the kernel reads it: 32 of them in a word, the highest first.
+fn mask(cpus: &[u32]) -> String {
+    let highest = cpus.iter().copied().max().unwrap_or(0).min(CPUS_MAX) as usize;
+    let mut words = vec![0u32; highest / 32 + 1];
+    for cpu in cpus.iter().filter(|cpu| **cpu <= CPUS_MAX) {
+        words[*cpu as usize / 32] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = words.iter().rev().map(|word| format!("{word:x}")).collect();
+    words.join(",")
 }
 
 fn format_of(folder: &Path, event: &str) -> Result<Format, Error> {
@@ -181,5 +317,24 @@ mod tests {
         assert_eq!(chosen(&["sched:sched_switch", "sched:*"]).unwrap().0.len(), 2);
         assert!(chosen(&["nothing"]).unwrap_err().contains("there are core, sched"));
         assert!(chosen(&["xfs:*"]).unwrap_err().contains("has 0 events"));
+    }
+
+    #[test]
+    fn conditions_follow_events() {
+        let word = |word: &str| (pattern_of(word), condition_of(word).map(String::from));
+        let is = |pattern: &str, condition: &str| (Some(pattern.into()), Some(condition.into()));
+        assert_eq!(word("sched_switch:prev_state!=0"), is("*/sched_switch", "prev_state!=0"));
+        assert_eq!(word("sched:sched_*:prev_pid==7"), is("sched/sched_*", "prev_pid==7"));
+        assert_eq!(word("a:b:comm==\"x:y\""), is("a/b", "comm==\"x:y\""));
+        assert_eq!(word("sched:*"), (Some("sched/*".into()), None));
+        assert_eq!(word("core"), (None, None));
+        assert_eq!(chosen(&["sched_switch:prev_state==0"]).unwrap().0, ["sched/sched_switch"]);
+    }
+
+    #[test]
+    fn sets_of_cpus_are_words() {
+        assert_eq!(mask(&[0, 1]), "3");
+        assert_eq!(mask(&[33, 0]), "2,1");
+        assert_eq!(mask(&[u32::MAX]).split(',').count(), CPUS_MAX as usize / 32 + 1);
     }
 }

@@ -75,10 +75,10 @@ impl Tracefs {
         names
     }
 
-    /// Makes an instance of this process.
-    pub(crate) fn instance(&self) -> Result<Instance, Error> {
+    /// Makes an instance of this process; `part` tells several apart.
+    pub(crate) fn instance(&self, part: &str) -> Result<Instance, Error> {
         let pid = std::process::id();
-        let name = format!("{PREFIX}{pid}-{}", started(pid).unwrap_or(0));
+        let name = format!("{PREFIX}{pid}-{}{part}", started(pid).unwrap_or(0));
         let path = self.instances().join(name);
         match fs::create_dir(&path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -101,6 +101,7 @@ fn is_left(name: &str) -> bool {
     let Some((pid, start)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else {
         return false;
     };
+    let start = start.split_once('-').map_or(start, |(start, _)| start);
     let (Ok(pid), Ok(start)) = (pid.parse::<u32>(), start.parse::<u64>()) else { return false };
     started(pid) != Some(start)
 }
@@ -137,6 +138,11 @@ impl Instance {
     pub fn add(&self, file: &str, value: &str) -> Result<(), Error> {
         let path = self.path.join(file);
         write(&path, value, true).map_err(|source| Error::of(&path, source))
+    }
+
+    /// The file of a setting.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// Has time stamps taken from the counter that recorded calls are timed by.
@@ -177,7 +183,7 @@ impl Drop for Instance {
     }
 }
 
-fn write(path: &Path, value: &str, append: bool) -> io::Result<()> {
+pub(crate) fn write(path: &Path, value: &str, append: bool) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).truncate(!append).append(append);
     options.open(path)?.write_all(value.as_bytes())
@@ -195,7 +201,9 @@ mod tests {
         let start = started(own).unwrap();
         let of_another_start = format!("{PREFIX}{own}-{}", start + 1);
         let living = format!("{PREFIX}{own}-{start}");
-        let names = ["foo", "reenact-x-1", "reenact-4194305-7", &of_another_start, &living];
+        let living_too = format!("{living}-own");
+        let names =
+            ["foo", "reenact-x-1", "reenact-4194305-7", &of_another_start, &living, &living_too];
         for name in names {
             fs::create_dir_all(tracefs.instances().join(name)).unwrap();
         }

@@ -20,7 +20,7 @@ mod instance;
 mod page;
 
 pub use buffer::{CpuBuffer, Losses};
-pub use capture::{Capture, Wanted};
+pub use capture::{Admission, Capture, Part, Wanted};
 pub use error::Error;
 pub use format::{Field, Format, Kind, Value};
 pub use instance::{PREFIX, Tracefs, names_processes_as_we_do};

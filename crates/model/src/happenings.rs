@@ -3,9 +3,27 @@
 use std::collections::HashMap;
 
 use syscalls::abi::states::{self, Stopping};
+use trace::Trace;
+use trace::event::{EventKind, RECORDER};
+use trace::format::kind;
 use trace::kernel::{KernelLayout, KernelLayouts, KernelValue};
 
 use crate::kernel_events::{Interrupt, KernelAct, kernel_row};
+
+/// What a trace says of events of the kernel. That stands in the recorder's stream.
+pub fn kernel_layouts(trace: &Trace) -> KernelLayouts {
+    let mut layouts = KernelLayouts::default();
+    let heads = trace.blocks().iter();
+    for head in heads.filter(|head| head.kind == kind::EVENTS && head.thread == RECORDER) {
+        // What cannot be read is told by the pass itself.
+        for event in trace.decode_block(head).into_iter().flatten().flatten() {
+            if let EventKind::KernelLayout(layout) = &event.kind {
+                layouts.add(layout);
+            }
+        }
+    }
+    layouts
+}
 
 /// Fields of an event that are looked at, from the first one on.
 const FIELDS_MAX: usize = 24;
@@ -240,7 +258,7 @@ fn plan(layout: &KernelLayout) -> Option<Plan> {
         Place::try_from(at).ok()
     };
     let does = match row.does {
-        KernelAct::Nothing => return None,
+        KernelAct::Nothing | KernelAct::Moves { .. } => return None,
         KernelAct::Switch { from, state, to, names } => Does::Switch([
             place(from)?,
             place(state)?,

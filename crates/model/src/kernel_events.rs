@@ -102,6 +102,11 @@ pub enum KernelAct {
     },
     /// It has the lock, or has given up.
     Contended,
+    /// A thread goes to another cgroup.
+    Moves {
+        /// Field: which one.
+        task: &'static str,
+    },
 }
 
 /// What interrupts.
@@ -125,15 +130,15 @@ pub enum Interrupt {
 
 use Interrupt::{Device, Processor, Soft, Timer};
 use KernelAct::{
-    Call, Complete, Contend, Contended, Enter, Exec, Fault, Fork, Issue, Leave, Make, Nothing,
-    Return, Switch, Wake,
+    Call, Complete, Contend, Contended, Enter, Exec, Fault, Fork, Issue, Leave, Make, Moves,
+    Nothing, Return, Switch, Wake,
 };
 
 /// Fields that tell a request apart.
 const REQUEST: [&str; 2] = ["dev", "sector"];
 
 /// The table.
-pub static KERNEL_ROWS: [KernelRow; 51] = [
+pub static KERNEL_ROWS: [KernelRow; 53] = [
     row(
         "sched",
         "sched_switch",
@@ -209,6 +214,8 @@ pub static KERNEL_ROWS: [KernelRow; 51] = [
     row("raw_syscalls", "sys_exit", &[], Return),
     row("lock", "contention_begin", &[], Contend { lock: "lock_addr" }),
     row("lock", "contention_end", &[], Contended),
+    row("cgroup", "cgroup_attach_task", &["pid"], Moves { task: "pid" }),
+    row("cgroup", "cgroup_transfer_tasks", &["pid"], Moves { task: "pid" }),
 ];
 
 const fn row(

@@ -14,6 +14,7 @@ use crate::calls::{self, OwnTables, Seen};
 use crate::data::{Carried, Known};
 use crate::error::Error;
 use crate::files;
+use crate::kernel::KernelTables;
 use crate::output::Writers;
 use crate::place::RunPlace;
 use crate::processes::{self, Processes, wall_us};
@@ -84,6 +85,7 @@ pub struct Export<'a> {
     files: Table,
     data: Table,
     events: Table,
+    kernel: KernelTables,
     summary: Summary,
     /// Estimated memory of the rows added since the last count.
     uncounted: u64,
@@ -109,6 +111,7 @@ impl<'a> Export<'a> {
             files: Table::new("files", files::columns())?,
             data: Table::new("data", data_columns())?,
             events: Table::new("events", event_columns())?,
+            kernel: KernelTables::new(&model::kernel_layouts(trace), epoch_ns)?,
             summary: Summary::default(),
             uncounted: 0,
             options,
@@ -126,7 +129,8 @@ impl<'a> Export<'a> {
             self.call(moment, call, wanted, contents)?;
         } else {
             self.lives.look(moment, &mut self.processes.batch);
-            if wanted {
+            // Those of the kernel have a table of their own.
+            if wanted && !is_kernel(&moment.event.kind) {
                 let object = json::text(|json| {
                     objects::event(json, moment, contents, objects::Detail::default())
                 });
@@ -134,6 +138,7 @@ impl<'a> Export<'a> {
                 self.uncounted += object.len() as u64;
             }
         }
+        self.uncounted += self.kernel.add(moment, wanted);
         if self.uncounted < UNCOUNTED_BYTES_MAX { Ok(()) } else { self.count() }
     }
 
@@ -173,17 +178,19 @@ impl<'a> Export<'a> {
     /// Counts the memory of unwritten rows, and writes tables that are large enough.
     fn count(&mut self) -> Result<(), Error> {
         self.uncounted = 0;
-        let Export { calls, processes, files, data, events, own, sink, .. } = self;
+        let Export { calls, processes, files, data, events, kernel, own, sink, .. } = self;
         let fixed = [calls, processes, files, data, events];
-        fixed.into_iter().chain(own.tables()).try_for_each(|table| table.settle(sink))?;
+        let fixed = fixed.into_iter().chain(kernel.tables());
+        fixed.chain(own.tables()).try_for_each(|table| table.settle(sink))?;
         if self.sink.held > HELD_BYTES_MAX { self.relieve() } else { Ok(()) }
     }
 
     /// Writes the rows of the table with most memory.
     fn relieve(&mut self) -> Result<(), Error> {
-        let Export { calls, processes, files, data, events, own, sink, .. } = self;
+        let Export { calls, processes, files, data, events, kernel, own, sink, .. } = self;
         let fixed = [calls, processes, files, data, events];
-        let largest = fixed.into_iter().chain(own.tables()).max_by_key(|table| table.held_bytes());
+        let fixed = fixed.into_iter().chain(kernel.tables());
+        let largest = fixed.chain(own.tables()).max_by_key(|table| table.held_bytes());
         largest.map_or(Ok(()), |table| table.flush(sink))
     }
 
@@ -196,11 +203,12 @@ impl<'a> Export<'a> {
             summary.count(bytes);
             data_row(&mut data.batch, hash, length, bytes.filter(|_| options.content));
         });
-        let Export { calls, processes, files, data, events, own, sink, .. } = &mut self;
+        self.kernel.end();
+        let Export { calls, processes, files, data, events, kernel, own, sink, .. } = &mut self;
         for table in [calls, processes, files, data, events] {
             table.finish(sink)?;
         }
-        for table in own.tables() {
+        for table in own.tables().chain(kernel.tables()) {
             table.flush(sink)?;
         }
         let Sink { place, writers, .. } = self.sink;
@@ -248,6 +256,10 @@ fn event_row(batch: &mut Batch, moment: &Moment<'_>, epoch_ns: u64, object: &str
     row.number(moment.enter_ns as i64);
     row.text(object.as_bytes());
     row.end();
+}
+
+fn is_kernel(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Kernel(_))
 }
 
 /// Returns the type of an event as in `show --json`.

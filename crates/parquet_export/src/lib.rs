@@ -11,6 +11,7 @@ mod error;
 mod export;
 mod files;
 mod hashes;
+mod kernel;
 mod levels;
 mod output;
 pub mod place;

@@ -2,6 +2,7 @@
 
 mod counters;
 mod details;
+mod ftrace;
 mod tasks;
 mod writer;
 
@@ -10,17 +11,21 @@ use std::io::{self, Write};
 
 use model::decode::siginfo;
 use model::file_use::{self, FileUse};
+use model::kernel_tasks::KernelTask;
+use model::scheduling::CPUS_MAX;
 use model::{Argv, Contents, Moment, Origin, names, spawn_flags};
 use render::escape::escape;
 use render::text;
 use syscalls::Act;
 use syscalls::abi::signals;
+use syscalls::record::GapWhy;
 use trace::event::FieldValue;
 use trace::event::{Call, EventKind, RECORDER};
 use trace::event_table::Field;
 
 use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
+use ftrace::Bundle;
 use tasks::{Tasks, track};
 use writer::{Detail, Event, Pipes, TrackEventKind, Writer};
 
@@ -55,6 +60,8 @@ pub struct Exporter<W: Write> {
     open: OpenDescriptors,
     flows: u64,
     calls: u64,
+    /// By CPU.
+    bundles: BTreeMap<u32, Bundle>,
 }
 
 impl<W: Write> Exporter<W> {
@@ -70,6 +77,7 @@ impl<W: Write> Exporter<W> {
             open: OpenDescriptors::default(),
             flows: 0,
             calls: 0,
+            bundles: BTreeMap::new(),
         }
     }
 
@@ -125,6 +133,13 @@ impl<W: Write> Exporter<W> {
                     None,
                 )?;
             }
+            EventKind::Gap { why: GapWhy::KernelEvents, .. } if moment.event.cpu().is_some() => {
+                let cpu = moment.event.cpu().filter(|cpu| *cpu < CPUS_MAX);
+                if let Some(cpu) = cpu {
+                    self.bundle(cpu)?;
+                    self.bundles.entry(cpu).or_default().lose();
+                }
+            }
             EventKind::Gap { why, detail, text } if wanted => {
                 let mut about = String::new();
                 escape(&mut about, text.as_bytes(), &[]);
@@ -142,6 +157,16 @@ impl<W: Write> Exporter<W> {
             EventKind::Exit { process, status } => {
                 self.exit(moment, *process, *status, wanted)?;
             }
+            EventKind::Kernel(event) if wanted => {
+                let cpu = moment.event.cpu().filter(|cpu| *cpu < CPUS_MAX);
+                let layout = moment.world.kernel_layouts().get(event.layout);
+                let (Some(cpu), Some(layout)) = (cpu, layout) else { return Ok(()) };
+                if self.bundles.entry(cpu).or_default().add(now, event, layout) {
+                    self.bundle(cpu)?;
+                }
+            }
+            // Who was there when events began: the events say it as well.
+            EventKind::Other(other) if KernelTask::of(other).is_some() => {}
             EventKind::Other(other) if wanted => {
                 let details: Vec<_> = other.fields().map(detail).collect();
                 self.instant(moment, thread, other.row.name, "event", &details, None)?;
@@ -155,6 +180,14 @@ impl<W: Write> Exporter<W> {
             | EventKind::Unknown(_) => {}
         }
         Ok(())
+    }
+
+    /// Writes the events of a CPU.
+    fn bundle(&mut self, cpu: u32) -> io::Result<()> {
+        let Some(bundle) = self.bundles.get_mut(&cpu).filter(|bundle| !bundle.is_empty()) else {
+            return Ok(());
+        };
+        self.out.ftrace(|out| bundle.put(cpu, out))
     }
 
     fn call(
@@ -370,6 +403,8 @@ impl<W: Write> Exporter<W> {
         while let Some(((at, thread), call)) = self.under_way.pop_first() {
             self.ended(at, thread, call)?;
         }
+        let cpus: Vec<u32> = self.bundles.keys().copied().collect();
+        cpus.into_iter().try_for_each(|cpu| self.bundle(cpu))?;
         self.rates.finish(&mut self.out)?;
         for (number, program) in &self.programs {
             finish_process(&mut self.out, *number, program)?;

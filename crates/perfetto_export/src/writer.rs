@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 
 use interned::{Interned, Table};
 pub use pipes::Pipes;
-use proto::Message;
+pub use proto::Message;
 
 /// Number of packet bytes that are compressed together.
 const BATCH_BYTES: usize = 512 << 10;
@@ -24,6 +24,7 @@ const SEQUENCE: u64 = 1;
 /// Fields of `Trace` and `TracePacket`.
 mod packet {
     pub const PACKET: u32 = 1;
+    pub const FTRACE_EVENTS: u32 = 1;
     pub const TIMESTAMP: u32 = 8;
     pub const SEQUENCE_ID: u32 = 10;
     pub const TRACK_EVENT: u32 = 11;
@@ -238,6 +239,11 @@ impl<W: Write> Writer<W> {
                 event.uint(event::COUNTER, value);
             });
         })
+    }
+
+    /// Writes events of the kernel: a bundle that is filled.
+    pub fn ftrace(&mut self, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
+        self.packet(|packet, _| packet.message(packet::FTRACE_EVENTS, fill))
     }
 
     fn packet(&mut self, fill: impl FnOnce(&mut Message, &mut Interned)) -> io::Result<()> {

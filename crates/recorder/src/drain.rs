@@ -466,6 +466,7 @@ impl Drain {
         let mut summary = Summary {
             calls: totals.calls_written,
             kernel_events: self.out.kernel_events,
+            kernel_events_dropped: self.out.kernel_events_dropped,
             threads: totals.threads,
             processes: totals.processes,
             data_bytes: totals.data_bytes,

@@ -6,13 +6,16 @@
 
 mod chosen;
 mod tasks;
+mod whom;
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
-use ftrace::{Capture, Error, Format, Kind, Page, RawEvent, Tracefs, Value, Wanted};
+use ftrace::{
+    Admission, Capture, Error, Format, Kind, Page, Part, RawEvent, Tracefs, Value, Wanted,
+};
 use model::kernel_tasks::{KernelScope, KernelTask};
 use syscalls::record::GapWhy;
 use trace::event::{CPU_STREAM, EventKind, RECORDER};
@@ -21,7 +24,8 @@ use trace::format::event_number;
 use trace::kernel::{KernelField, KernelKind, KernelLayout, KernelRef, KernelValue, put_value};
 
 use crate::host;
-use crate::kernel::chosen::Chosen;
+use crate::kernel::chosen::{Chosen, calls_that_change_who};
+pub use crate::kernel::whom::Condition;
 use crate::output::Output;
 
 /// Time between two looks at the buffers while calls keep the recorder busy.
@@ -37,42 +41,77 @@ const END_WAIT: Duration = Duration::from_millis(500);
 const PROC: &str = "/proc";
 
 /// Whose events are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// Those of the whole machine, but for what our own threads do among themselves.
     All,
     /// Those of processes that [`Handle::follow`](crate::Handle::follow) names, and of those that
-    /// they make.
-    Followed,
+    /// they make; and those of threads of which one of the conditions holds.
+    Followed(Vec<Condition>),
 }
+
+/// Events by which it is known whose events are kept.
+const ABOUT_TASKS: [&str; 2] = ["sched:sched_process_fork", "sched:sched_process_exec"];
+/// And where that follows from what a thread is.
+const ABOUT_CGROUPS: [&str; 2] = ["cgroup:cgroup_attach_task", "cgroup:cgroup_transfer_tasks"];
 
 /// Events of the kernel that are being taken. The instance is removed when the last clone is gone,
 /// or by [`KernelEvents::end`].
 #[derive(Clone)]
-pub struct KernelEvents(Arc<Mutex<Option<Taking>>>);
+pub struct KernelEvents {
+    taking: Arc<Mutex<Option<Taking>>>,
+    admission: Option<Admission>,
+}
 
 impl KernelEvents {
     /// Begins to take events.
-    pub fn begin(tracefs: &Tracefs, wanted: &Wanted, whose: Whose) -> Result<KernelEvents, Error> {
-        let capture = Capture::new(tracefs, wanted)?;
-        let taking = Taking::new(capture, whose);
-        if whose == Whose::All {
-            taking.capture.leave_out_own_threads()?;
+    pub fn begin(tracefs: &Tracefs, wanted: &Wanted, whose: &Whose) -> Result<KernelEvents, Error> {
+        let captures = match whose {
+            Whose::All => {
+                let capture = Capture::new(tracefs, wanted, Part::All)?;
+                capture.leave_out_own_threads()?;
+                vec![capture]
+            }
+            Whose::Followed(conditions) => {
+                let mut wanted = wanted.clone();
+                wanted.also = ABOUT_TASKS.map(String::from).to_vec();
+                if !conditions.is_empty() {
+                    let calls = calls_that_change_who().map(|number| format!("id=={number}"));
+                    let calls: Vec<String> = calls.collect();
+                    wanted.also.push(format!("raw_syscalls:sys_exit:{}", calls.join("||")));
+                    wanted.also.extend(ABOUT_CGROUPS.map(String::from));
+                }
+                let parts = [Part::OfAnyThread, Part::OfAdmitted];
+                let captures = parts.map(|part| Capture::new(tracefs, &wanted, part));
+                let mut captures = captures.into_iter().collect::<Result<Vec<_>, _>>()?;
+                // The kernel refuses to filter what there is not.
+                captures.retain(|capture| !capture.formats().is_empty());
+                captures
+            }
+        };
+        let admission = captures.get(1).map(Capture::admission);
+        let taking = Taking::new(captures, whose, admission.clone());
+        taking.captures.iter().try_for_each(Capture::begin)?;
+        Ok(KernelEvents { taking: Arc::new(Mutex::new(Some(taking))), admission })
+    }
+
+    /// Takes the events of a process from now on, before it does anything more.
+    pub fn admit(&self, process: u32) {
+        if let Some(admission) = &self.admission {
+            admission.admit(process);
         }
-        taking.capture.begin()?;
-        Ok(KernelEvents(Arc::new(Mutex::new(Some(taking)))))
     }
 
     /// What was asked for, and this kernel does not have.
     pub fn missing(&self) -> Vec<String> {
-        self.with(|taking| taking.capture.missing().to_vec()).unwrap_or_default()
+        self.with(|taking| taking.captures[0].missing().to_vec()).unwrap_or_default()
     }
 
     /// Takes no more, and removes the instance, even if nobody has read the rest.
     pub fn end(&self) {
         let since = Instant::now();
         loop {
-            match self.0.try_lock() {
+            match self.taking.try_lock() {
                 Ok(mut taking) => return drop(taking.take()),
                 // A writer that waits for its reader may hold it for ever.
                 Err(TryLockError::WouldBlock) if since.elapsed() < END_WAIT => {
@@ -84,7 +123,7 @@ impl KernelEvents {
     }
 
     fn with<T>(&self, use_it: impl FnOnce(&mut Taking) -> T) -> Option<T> {
-        let mut taking = self.0.lock().ok()?;
+        let mut taking = self.taking.lock().ok()?;
         taking.as_mut().map(use_it)
     }
 
@@ -101,7 +140,7 @@ impl KernelEvents {
     /// Takes no more; what was taken can still be read.
     pub(crate) fn pause(&self) {
         // Fails only if tracefs is gone, and with it the events.
-        self.with(|taking| _ = taking.capture.end());
+        self.with(|taking| taking.captures.iter().for_each(|capture| _ = capture.end()));
     }
 
     /// Reads what there is, unless it was just done. Returns the number of bytes read.
@@ -128,12 +167,16 @@ impl std::fmt::Debug for KernelEvents {
 struct Known {
     format: Format,
     layout: u32,
+    /// It is in the trace, not only for us.
+    is_wanted: bool,
 }
 
 /// One CPU.
 #[derive(Default)]
 struct Cpu {
     number: u32,
+    /// The capture, and the place of its buffer there.
+    buffer: [usize; 2],
     /// Pages that were read, the next one first.
     pages: VecDeque<Page>,
     /// Losses that the trace tells of.
@@ -144,7 +187,9 @@ struct Cpu {
 
 /// Reads the buffers.
 struct Taking {
-    capture: Capture,
+    captures: Vec<Capture>,
+    admission: Option<Admission>,
+    conditions: Vec<Condition>,
     known: Vec<Known>,
     /// By number of the format: its place in `known`.
     places: Vec<Option<u16>>,
@@ -159,22 +204,41 @@ struct Taking {
 }
 
 impl Taking {
-    fn new(mut capture: Capture, whose: Whose) -> Taking {
-        let formats = capture.formats().to_vec();
+    fn new(mut captures: Vec<Capture>, whose: &Whose, admission: Option<Admission>) -> Taking {
+        let of_all = captures.iter().flat_map(Capture::formats);
+        let formats: Vec<Format> = of_all.cloned().collect();
         let layouts = layouts(&formats);
-        let chosen = (whose == Whose::Followed).then(|| Chosen::new(&formats));
+        let (chosen, conditions) = match whose {
+            Whose::All => (None, Vec::new()),
+            Whose::Followed(conditions) => (Some(Chosen::new(&formats)), conditions.clone()),
+        };
         let highest = formats.iter().map(|format| usize::from(format.id)).max().unwrap_or(0);
         let mut places = vec![None; highest + 1];
         for (place, format) in formats.iter().enumerate() {
             places[usize::from(format.id)] = u16::try_from(place).ok();
         }
-        let numbers = layouts.iter().map(|layout| layout.number);
-        let known = formats.into_iter().zip(numbers);
-        let known = known.map(|(format, layout)| Known { format, layout }).collect();
-        let cpu = |number| Cpu { number, ..Cpu::default() };
-        let cpus = capture.buffers().iter().map(|buffer| cpu(buffer.cpu)).collect();
+        let wanted = captures.iter().flat_map(|capture| {
+            let count = capture.wanted();
+            (0..capture.formats().len()).map(move |at| at < count)
+        });
+        let wanted: Vec<bool> = wanted.collect();
+        let known = formats.into_iter().zip(layouts).zip(wanted);
+        let known = known.map(|((format, layout), is_wanted)| Known {
+            format,
+            layout: layout.number,
+            is_wanted,
+        });
+        let known = known.collect();
+        let mut cpus = Vec::new();
+        for (of, capture) in captures.iter_mut().enumerate() {
+            let numbers = capture.buffers().iter().map(|buffer| buffer.cpu).enumerate();
+            let cpu = |(at, number)| Cpu { number, buffer: [of, at], ..Cpu::default() };
+            cpus.extend(numbers.map(cpu));
+        }
         Taking {
-            capture,
+            captures,
+            admission,
+            conditions,
             known,
             places,
             cpus,
@@ -189,16 +253,38 @@ impl Taking {
 
     fn introduce(&mut self, out: &mut Output) {
         let formats: Vec<Format> = self.known.iter().map(|known| known.format.clone()).collect();
-        for layout in layouts(&formats) {
-            out.event(RECORDER, self.began, EventKind::KernelLayout(Box::new(layout)));
+        for (layout, known) in layouts(&formats).into_iter().zip(&self.known) {
+            if known.is_wanted {
+                out.event(RECORDER, self.began, EventKind::KernelLayout(Box::new(layout)));
+            }
         }
         let is_whole = self.chosen.is_none();
         let row = row_of(event_number::KERNEL_SCOPE).expect("the table has it");
-        let scope = KernelScope { is_whole, text: String::new() };
+        let words: Vec<String> = self.conditions.iter().map(Condition::to_string).collect();
+        let scope = KernelScope { is_whole, text: words.join(",") };
         out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
         // Elsewhere /proc names threads by other numbers than the kernel's events.
-        if ftrace::names_processes_as_we_do() {
-            tasks::all(Path::new(PROC)).iter().for_each(|task| tell(task, host::tsc(), out));
+        if !ftrace::names_processes_as_we_do() {
+            return;
+        }
+        let all = tasks::all(Path::new(PROC));
+        let descendants = whom::descendants(&self.conditions, &all);
+        for mut task in all {
+            let is_descendant = descendants.contains(&task.process);
+            let is_asked_for = self.conditions.iter().any(|condition| condition.holds(&task));
+            task.is_followed = is_descendant || is_asked_for;
+            if let Some(chosen) = self.chosen.as_mut().filter(|_| task.is_followed) {
+                if is_descendant {
+                    chosen.follow(task.task, self.began);
+                }
+                chosen.becomes(task.task, is_asked_for);
+                if let Some(admission) = &self.admission {
+                    admission.admit(task.task);
+                }
+            }
+            // If it is one, its events are kept since they began.
+            let time = if task.is_followed { self.began } else { host::tsc() };
+            tell(&task, time, out);
         }
     }
 
@@ -212,8 +298,10 @@ impl Taking {
 
     fn finish(&mut self, out: &mut Output) {
         while self.read(out, true) != 0 {}
-        for (cpu, buffer) in self.cpus.iter_mut().zip(self.capture.buffers()) {
-            let Ok(losses) = buffer.losses() else { continue };
+        out.kernel_events_dropped = self.chosen.as_ref().map_or(0, Chosen::dropped);
+        for cpu in &mut self.cpus {
+            let [of, at] = cpu.buffer;
+            let Ok(losses) = self.captures[of].buffers()[at].losses() else { continue };
             let untold = losses.overrun.saturating_add(losses.dropped).saturating_sub(cpu.told);
             if untold != 0 {
                 tell_loss(cpu, cpu.last, untold, out);
@@ -229,7 +317,8 @@ impl Taking {
         for at in 0..self.cpus.len() {
             for _ in 0..PAGES_PER_ROUND {
                 let mut page = self.spare.pop().unwrap_or_default();
-                let buffer = &mut self.capture.buffers()[at];
+                let [of, place] = self.cpus[at].buffer;
+                let buffer = &mut self.captures[of].buffers()[place];
                 if !buffer.read(&mut page).unwrap_or(false) {
                     self.spare.push(page);
                     break;
@@ -298,9 +387,17 @@ impl Taking {
                             for held in chosen.take(cpu.number, usize::from(place), &event) {
                                 put(&held.event(), &self.known[held.place]);
                             }
-                            if chosen.keeps() {
+                            if chosen.keeps() && known.is_wanted {
                                 put(&event, known);
                             }
+                        }
+                    }
+                    if let Some(chosen) = &mut self.chosen
+                        && !self.conditions.is_empty()
+                    {
+                        for (time, id) in chosen.changed() {
+                            let (conditions, admission) = (&self.conditions, &self.admission);
+                            look_again(id, time, chosen, conditions, admission.as_ref(), out);
                         }
                     }
                 }
@@ -316,6 +413,28 @@ impl Taking {
             }
             self.spare.extend(cpu.pages.pop_front());
         }
+    }
+}
+
+/// Looks at a thread that may have become what is asked for, or something else. What it is now counts
+/// from the event on that says so: events are looked at later than they happen.
+fn look_again(
+    id: u32,
+    time: u64,
+    chosen: &mut Chosen,
+    conditions: &[Condition],
+    admission: Option<&Admission>,
+    out: &mut Output,
+) {
+    let Some(mut task) = tasks::of_thread(Path::new(PROC), id) else { return };
+    let was_followed = chosen.has(id);
+    chosen.becomes(id, conditions.iter().any(|condition| condition.holds(&task)));
+    task.is_followed = chosen.has(id);
+    if task.is_followed && !was_followed {
+        if let Some(admission) = admission {
+            admission.admit(id);
+        }
+        tell(&task, time, out);
     }
 }
 

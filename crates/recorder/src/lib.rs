@@ -53,7 +53,7 @@ pub use crate::ahead::Ahead;
 use crate::changes::Changes;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
-pub use crate::kernel::{KernelEvents, Whose};
+pub use crate::kernel::{Condition, KernelEvents, Whose};
 pub use crate::machine::record_machine;
 use crate::mailbox::{Mailbox, Message};
 use crate::mapped::Terms;

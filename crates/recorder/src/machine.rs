@@ -67,6 +67,7 @@ pub fn record_machine(
     let totals = Totals { gaps: out.gaps, tsc_hz: clock.hz(), end_tsc, ..Totals::default() };
     let mut summary = Summary {
         kernel_events: out.kernel_events,
+        kernel_events_dropped: out.kernel_events_dropped,
         trace_bytes: out.trace_bytes(),
         gaps: out.gaps,
         first_gap: out.first_gap.take(),

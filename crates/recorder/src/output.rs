@@ -66,6 +66,8 @@ pub(crate) struct Output {
     pub data_bytes: u64,
     /// Events of the kernel handed to the writer.
     pub kernel_events: u64,
+    /// Events of the kernel that are about others than those that were asked for.
+    pub kernel_events_dropped: u64,
     /// Gaps written.
     pub gaps: u64,
     /// Reason and text of the first gap written.
@@ -121,6 +123,7 @@ impl Output {
             slow_calls: 0,
             data_bytes: 0,
             kernel_events: 0,
+            kernel_events_dropped: 0,
             gaps: 0,
             first_gap: None,
             traced: HashSet::new(),

@@ -10,6 +10,8 @@ pub struct Summary {
     pub calls: u64,
     /// Events of the kernel in the trace.
     pub kernel_events: u64,
+    /// Events that the kernel told, and that are about others than those that were asked for.
+    pub kernel_events_dropped: u64,
     /// Threads that were recorded.
     pub threads: u32,
     /// Processes that were recorded.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use model::scheduling::{Doing, Scheduling, Thread, Times};
 
-use crate::kernel_counts::{cpu_name, layouts};
+use crate::kernel_counts::cpu_name;
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::view::ViewRow;
@@ -15,7 +15,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "cpu",
     about: "Where the time of processes, threads and CPUs went: running, runnable, blocked on what",
     look: |look| {
-        let times = CpuTime(Scheduling::new(&layouts(look.trace)));
+        let times = CpuTime(Scheduling::new(&model::kernel_layouts(look.trace)));
         Ok(look.watch(times, |fold, _| fold.sheet()))
     },
 };

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use model::kernel_events::{KernelAct, KernelRow, kernel_row};
-use trace::Trace;
-use trace::event::{EventKind, GapWhy, KernelEvent, RECORDER};
-use trace::format::kind;
+use trace::event::{EventKind, GapWhy, KernelEvent};
 use trace::kernel::{KernelLayout, KernelLayouts, KernelValue};
 
 use crate::pass::{self, Fold, Occasion};
@@ -24,7 +22,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "events",
     about: "Events of the kernel: how many of each kind, by thread and by CPU",
     look: |look| {
-        let make = || Counter::new(&layouts(look.trace));
+        let make = || Counter::new(&model::kernel_layouts(look.trace));
         if look.conditions.events.is_some() {
             let (fold, unread) = pass::fold_in_order(look.trace, look.conditions, make());
             return Ok((fold.finish().sheet(), unread));
@@ -32,21 +30,6 @@ pub static VIEW: ViewRow = ViewRow {
         Ok(look.fold(make, |fold| fold.finish().sheet()))
     },
 };
-
-/// What a trace says of events of the kernel. They stand in the recorder's stream.
-pub fn layouts(trace: &Trace) -> KernelLayouts {
-    let mut layouts = KernelLayouts::default();
-    let heads = trace.blocks().iter();
-    for head in heads.filter(|head| head.kind == kind::EVENTS && head.thread == RECORDER) {
-        // What cannot be read is told by the pass itself.
-        for event in trace.decode_block(head).into_iter().flatten().flatten() {
-            if let EventKind::KernelLayout(layout) = &event.kind {
-                layouts.add(layout);
-            }
-        }
-    }
-    layouts
-}
 
 /// A CPU, as `show` names it: a number would make nothing of the first.
 pub fn cpu_name(cpu: u32) -> Cell {

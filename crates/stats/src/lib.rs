@@ -4,7 +4,9 @@
 //! not matter), a struct of plain numbers returned by `finish`, and `sheet`, which formats them as
 //! tables.
 
+pub mod block;
 pub mod cache;
+pub mod call_states;
 pub mod calls;
 pub mod cpu_time;
 pub mod durability;
@@ -12,6 +14,7 @@ pub mod files;
 pub mod group;
 pub mod heat;
 pub mod histogram;
+pub mod interrupts;
 pub mod kernel_counts;
 pub mod lanes;
 mod numbered;
@@ -27,6 +30,7 @@ pub mod tasks;
 pub mod timeline;
 pub mod view;
 pub mod views;
+pub mod waits;
 
 pub use numbered::name as call_name;
 

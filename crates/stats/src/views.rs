@@ -2,7 +2,8 @@
 
 use crate::view::ViewRow;
 use crate::{
-    cache, calls, cpu_time, durability, files, kernel_counts, patterns, spread, tasks, timeline,
+    block, cache, call_states, calls, cpu_time, durability, files, interrupts, kernel_counts,
+    patterns, spread, tasks, timeline, waits,
 };
 
 /// All views, in the order in which they are listed. The first one is shown unless told otherwise.
@@ -19,6 +20,10 @@ pub static VIEWS: &[&ViewRow] = &[
     &cache::VIEW,
     &kernel_counts::VIEW,
     &cpu_time::VIEW,
+    &call_states::VIEW,
+    &waits::VIEW,
+    &interrupts::VIEW,
+    &block::VIEW,
 ];
 
 /// Returns the view of a name.

@@ -29,6 +29,10 @@ const VIEWS: &[(&str, f64)] = &[
     ("cache", 0.0),
     ("events", 0.0),
     ("cpu", 0.0),
+    ("where", 0.0),
+    ("waits", 0.0),
+    ("irq", 0.0),
+    ("block", 0.0),
 ];
 
 /// Records a long loop, reads it with every view and prints a table.

@@ -4,7 +4,6 @@ use std::io::BufWriter;
 
 use perfetto_export::Exporter;
 use trace::Trace;
-use trace::event::EventKind;
 
 use super::job::{Job, Written};
 use crate::failure::Failure;
@@ -13,16 +12,11 @@ use crate::failure::Failure;
 pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     let out = BufWriter::with_capacity(1 << 16, job.create(job.to)?);
     let mut exporter = Exporter::new(out, span_ns(job.trace));
-    let mut kernel = 0u64;
     let unread = job.each(&mut |moment, wanted, contents| {
-        kernel += u64::from(wanted && matches!(moment.event.kind, EventKind::Kernel(_)));
         exporter.event(moment, wanted, contents).map_err(Failure::from)
     })?;
     let calls = exporter.finish()?;
-    let mut left_out = vec!["the bytes of buffers: details have their addresses".to_string()];
-    if kernel > 0 {
-        left_out.push(format!("{kernel} events of the kernel"));
-    }
+    let left_out = vec!["the bytes of buffers: details have their addresses".to_string()];
     Ok(Written { calls, left_out, unread })
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::whom::Whom;
 use crate::units;
 
 /// Record everything that PROGRAM, its threads and its children ask of the kernel.
@@ -144,6 +145,13 @@ pub struct Args {
     #[arg(long)]
     pub system: bool,
 
+    /// Whose events of the kernel to record: `program` and what it makes (the default where there is
+    /// one), `pid=N` and what it makes, `pgid=N`, `uid=USER`, `gid=GROUP`, `cgroup=PATH`; may be given
+    /// several times, or separated by commas. `cpu=LIST` (0+2-3) leaves out all other CPUs
+    #[arg(long, value_name = "WHOM", value_delimiter = ',', value_parser = Whom::parse,
+          conflicts_with = "system")]
+    pub kernel_for: Vec<Whom>,
+
     /// The kernel's memory for its events, for each CPU
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
     pub kernel_buffer: u64,
@@ -171,7 +179,14 @@ impl Args {
 
     /// Returns true if events of the kernel are those of the whole machine.
     pub fn is_whole_machine(&self) -> bool {
-        self.system || self.command.is_empty()
+        let is_for_threads = self.kernel_for.iter().any(|whom| matches!(whom, Whom::Threads(_)));
+        self.system || (self.command.is_empty() && !is_for_threads)
+    }
+
+    /// Returns true if events of the kernel are recorded that are about PROGRAM.
+    pub fn follows_program(&self) -> bool {
+        let is_for_threads = self.kernel_for.iter().any(|whom| matches!(whom, Whom::Threads(_)));
+        !is_for_threads || self.kernel_for.contains(&Whom::Program)
     }
 
     /// Returns the options that affect the content of the trace, in command line syntax.
@@ -221,6 +236,9 @@ impl Args {
                 "--kernel={classes} --kernel-buffer {}",
                 units::size_word(self.kernel_buffer)
             ));
+        }
+        for whom in &self.kernel_for {
+            add(&format!("--kernel-for {whom}"));
         }
         flags.iter().filter(|(given, _)| *given).for_each(|(_, word)| add(word));
         words

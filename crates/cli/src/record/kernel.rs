@@ -10,6 +10,7 @@ use recorder::{KernelEvents, Options, Whose, host};
 use super::args::Args;
 use super::destination::{create, writer_options};
 use super::summary;
+use super::whom;
 use crate::failure::Failure;
 use crate::message;
 
@@ -48,17 +49,18 @@ pub fn end_leftovers(quiet: bool) {
 pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
     let Some(mut events) = args.kernel_events() else { return Ok(None) };
     let refused = |error: ftrace::Error| Failure::Recorder(error.to_string());
-    let whose = if args.is_whole_machine() { Whose::All } else { Whose::Followed };
+    let (conditions, cpus) = whom::conditions(&args.kernel_for).map_err(Failure::Recorder)?;
+    let whose = if args.is_whole_machine() { Whose::All } else { Whose::Followed(conditions) };
     // Of a program, the agent records the calls.
     if args.command.is_empty() && events.iter().any(|word| word == classes::DEFAULT) {
         events.push(classes::CALLS.into());
     }
     let tracefs = Tracefs::find().map_err(refused)?;
-    let wanted = Wanted { events, buffer_bytes: args.kernel_buffer };
-    let kernel = KernelEvents::begin(&tracefs, &wanted, whose).map_err(refused)?;
-    if whose == Whose::Followed && !ftrace::names_processes_as_we_do() {
+    let wanted = Wanted { events, also: Vec::new(), buffer_bytes: args.kernel_buffer, cpus };
+    let kernel = KernelEvents::begin(&tracefs, &wanted, &whose).map_err(refused)?;
+    if whose != Whose::All && !ftrace::names_processes_as_we_do() {
         return Err(Failure::Recorder(
-            "kernel events of PROGRAM alone: the kernel names processes by other numbers than those \
+            "kernel events of some processes alone: the kernel names processes by other numbers than those \
              that are seen here, in a PID namespace of its own; --system records them all"
                 .into(),
         ));

@@ -23,6 +23,9 @@ pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
     if summary.kernel_events > 0 {
         let _ = write!(first, ", {} kernel events", summary.kernel_events);
     }
+    if summary.kernel_events_dropped > 0 {
+        let _ = write!(first, " ({} of others dropped)", summary.kernel_events_dropped);
+    }
     if let Some(path) = path {
         first.push_str(&format!(" -> {}", path.display()));
     }

@@ -40,6 +40,8 @@ pub const COMMANDS: &[Words] = &[
     other(&["stat", "threads", "<TRACE>"]), other(&["stat", "durability", "<TRACE>"]),
     telling(&["stat", "patterns", "<TRACE>"]), other(&["stat", "cache", "<TRACE>"]),
     other(&["stat", "events", "<TRACE>"]), other(&["stat", "cpu", "<TRACE>"]),
+    other(&["stat", "where", "<TRACE>"]), other(&["stat", "waits", "<TRACE>"]),
+    other(&["stat", "irq", "<TRACE>"]), other(&["stat", "block", "<TRACE>"]),
     telling(&["cut", "<TRACE>", "--since", "1us", "-o", "<OUT>"]),
     other(&["cut", "<TRACE>", "--call", "%file", "--context", "-o", "<OUT>"]),
     other(&["export", "<TRACE>", "--to", "dataseries", "-o", "<OUT>"]),

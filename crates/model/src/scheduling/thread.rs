@@ -125,6 +125,16 @@ impl Thread {
         self.call.as_ref().filter(|call| call.from <= now && now < call.until)
     }
 
+    /// The CPU on which it runs, or ran last.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Returns true if an agent has recorded calls of it.
+    pub fn has_agent(&self) -> bool {
+        self.has_agent
+    }
+
     /// Returns true if it has ended.
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended

@@ -50,6 +50,11 @@ impl Message {
         self.0.splice(at..at + 1, prefix);
     }
 
+    /// Adds all fields of another message.
+    pub fn append(&mut self, other: &Message) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     /// Number of bytes so far.
     pub fn len(&self) -> usize {
         self.0.len()

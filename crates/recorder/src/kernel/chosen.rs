@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use ftrace::{Field, Format, RawEvent};
 use model::kernel_events::{KernelAct, kernel_row};
+use syscalls::act::Act;
 
 /// Highest id of a task, and one more.
 const TASKS_MAX: usize = 1 << 22;
@@ -20,10 +21,35 @@ const NEST_MAX: usize = 16;
 /// CPUs whose interrupts are followed.
 const CPUS_MAX: u32 = 1 << 16;
 
+/// Numbers of the calls by which a task gets other users, groups or process groups.
+pub fn calls_that_change_who() -> impl Iterator<Item = u64> {
+    let changes = |act| {
+        matches!(
+            act,
+            Act::TakeId(_)
+                | Act::SetIds(_)
+                | Act::SetFileId(_)
+                | Act::SetProcessGroup
+                | Act::StartSession
+        )
+    };
+    let rows = syscalls::table::ROWS.iter().flat_map(|rows| rows.iter());
+    let rows = rows.filter(|row| row.queue.is_none());
+    rows.filter(move |row| row.acts().any(changes)).map(|row| row.nr.into())
+}
+
 /// Picks the events of some tasks.
 pub struct Chosen {
-    /// A bit for each task.
-    tasks: Vec<u64>,
+    /// A bit for each task that is followed for where it comes from.
+    by_origin: Bits,
+    /// And one for each that is what was asked for.
+    by_what_it_is: Bits,
+    /// Those that may have become something else.
+    changed: Vec<(u64, u32)>,
+    /// Calls after which a task may be something else.
+    telling: HashSet<u64>,
+    /// Events that were dropped.
+    dropped: u64,
     /// Tasks that are followed from a time on that has not come yet.
     named: VecDeque<(u64, u32)>,
     /// Requests that were issued by them.
@@ -49,6 +75,33 @@ enum Does {
     Leave,
     Issue([Field; 2]),
     Complete([Field; 2]),
+    MayChange(Field),
+    Returns(Field),
+}
+
+/// A bit for each task.
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, task: u32, is_set: bool) {
+        let (at, bit) = (task as usize / 64, 1 << (task % 64));
+        if task as usize >= TASKS_MAX || (!is_set && at >= self.0.len()) {
+            return;
+        }
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        if is_set {
+            self.0[at] |= bit;
+        } else {
+            self.0[at] &= !bit;
+        }
+    }
+
+    fn has(&self, task: u32) -> bool {
+        self.0.get(task as usize / 64).is_some_and(|word| word & 1 << (task % 64) != 0)
+    }
 }
 
 /// The beginning of an interrupt.
@@ -78,7 +131,11 @@ impl Chosen {
     pub fn new(formats: &[Format]) -> Chosen {
         let kinds = formats.iter().map(|format| Kind::new(format, formats)).collect();
         Chosen {
-            tasks: Vec::new(),
+            by_origin: Bits::default(),
+            by_what_it_is: Bits::default(),
+            changed: Vec::new(),
+            telling: calls_that_change_who().collect(),
+            dropped: 0,
             named: VecDeque::new(),
             requests: HashSet::new(),
             kinds,
@@ -95,23 +152,24 @@ impl Chosen {
         }
     }
 
-    fn set(&mut self, task: u32, is_followed: bool) {
-        let (at, bit) = (task as usize / 64, 1 << (task % 64));
-        if task as usize >= TASKS_MAX || (!is_followed && at >= self.tasks.len()) {
-            return;
-        }
-        if at >= self.tasks.len() {
-            self.tasks.resize(at + 1, 0);
-        }
-        if is_followed {
-            self.tasks[at] |= bit;
-        } else {
-            self.tasks[at] &= !bit;
-        }
+    /// A task is what was asked for, or is not any more.
+    pub fn becomes(&mut self, task: u32, is_asked_for: bool) {
+        self.by_what_it_is.set(task, is_asked_for);
     }
 
-    fn has(&self, task: u32) -> bool {
-        self.tasks.get(task as usize / 64).is_some_and(|word| word & 1 << (task % 64) != 0)
+    /// The tasks that may have become something else since the last time, and when.
+    pub fn changed(&mut self) -> Vec<(u64, u32)> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// How many events were dropped.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Returns true if the events of a task are kept.
+    pub fn has(&self, task: u32) -> bool {
+        self.by_origin.has(task) || self.by_what_it_is.has(task)
     }
 
     /// Looks at an event of a CPU. Returns the beginnings of interrupts that it is in, which are to
@@ -121,7 +179,7 @@ impl Chosen {
             && from <= event.time
         {
             self.named.pop_front();
-            self.set(task, true);
+            self.by_origin.set(task, true);
         }
         let kind = &self.kinds[place];
         let task = |field: &Field| field.unsigned(event.bytes) as u32;
@@ -131,7 +189,13 @@ impl Chosen {
         let mut born = None;
         match &kind.does {
             Does::Nothing | Does::Switch | Does::Enter { .. } | Does::Leave => {}
-            Does::Fork { parent, child } => born = Some((task(child), self.has(task(parent)))),
+            Does::Returns(call) => {
+                if self.telling.contains(&call.unsigned(event.bytes)) {
+                    self.changed.push((event.time, event.task));
+                }
+            }
+            Does::MayChange(of) => self.changed.push((event.time, task(of))),
+            Does::Fork { parent, child } => born = Some((task(child), task(parent))),
             Does::Issue(request) if keeps && self.requests.len() < REQUESTS_MAX => {
                 self.requests.insert(numbers(request));
             }
@@ -139,8 +203,9 @@ impl Chosen {
             Does::Complete(request) => keeps |= self.requests.remove(&numbers(request)),
         }
         // An id that was a followed task's may now be another's.
-        if let Some((child, is_followed)) = born {
-            self.set(child, is_followed);
+        if let Some((child, parent)) = born {
+            self.by_origin.set(child, self.by_origin.has(parent));
+            self.by_what_it_is.set(child, self.by_what_it_is.has(parent));
         }
         self.keeps = keeps;
         if cpu >= CPUS_MAX {
@@ -174,12 +239,14 @@ impl Chosen {
             _ => {}
         }
         if !self.keeps {
+            self.dropped += 1;
             return Vec::new();
         }
         let unkept = nest.iter_mut().filter(|held| !held.is_kept);
         unkept
             .map(|held| {
                 held.is_kept = true;
+                self.dropped = self.dropped.saturating_sub(1);
                 &*held
             })
             .collect()
@@ -210,6 +277,10 @@ impl Kind {
             KernelAct::Leave => Some(Does::Leave),
             KernelAct::Issue { request, .. } => both(request).map(Does::Issue),
             KernelAct::Complete { request } => both(request).map(Does::Complete),
+            KernelAct::Exec { task, .. } | KernelAct::Moves { task } => {
+                field(task).map(Does::MayChange)
+            }
+            KernelAct::Return => field("id").map(Does::Returns),
             _ => None,
         };
         let tasks = row.tasks.iter().filter_map(|name| field(name)).collect();
@@ -331,6 +402,6 @@ mod tests {
             machine.happens(FORK, 100, &[100, u32::MAX - number]);
         }
         assert!(machine.chosen.nests[0].len() <= NEST_MAX);
-        assert!(machine.chosen.tasks.len() <= TASKS_MAX / 64);
+        assert!(machine.chosen.by_origin.0.len() <= TASKS_MAX / 64);
     }
 }

@@ -36,6 +36,15 @@ pub fn of_process(proc: &Path, process: u32) -> Option<KernelTask> {
     Some(KernelTask { cgroup: cgroup(&folder), ..task })
 }
 
+/// Reads what there is to say of a thread, by its id alone.
+pub fn of_thread(proc: &Path, task: u32) -> Option<KernelTask> {
+    let folder = proc.join(task.to_string());
+    let status = fs::read(folder.join("status")).ok()?;
+    let process = line(&status, b"Tgid:").next()?;
+    let found = read(&folder, process, task)?;
+    Some(KernelTask { cgroup: cgroup(&folder), ..found })
+}
+
 fn numbers(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -133,7 +142,7 @@ mod tests {
         let found = tasks.iter().find(|task| task.task == own).expect("it lives");
         assert_eq!(found.process, own);
         assert!(!found.is_kernel && tasks.iter().all(|task| task.cpu < 1 << 16));
-        let same = of_process(Path::new("/proc"), own).unwrap();
+        let same = of_thread(Path::new("/proc"), own).unwrap();
         assert_eq!((same.process, &same.cgroup), (own, &found.cgroup));
     }
 }

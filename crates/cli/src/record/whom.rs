@@ -1,0 +1,140 @@
+//! `--kernel-for`: whose events of the kernel are wanted.
+
+use std::ffi::CString;
+use std::fmt;
+
+use recorder::Condition;
+
+/// A word of `--kernel-for`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Whom {
+    /// PROGRAM, and what it makes.
+    Program,
+    /// Threads of which this holds.
+    Threads(Condition),
+    /// What happens on these CPUs.
+    Cpus(Vec<u32>),
+}
+
+/// CPUs that can be named.
+const CPUS_MAX: u32 = 8192;
+
+impl Whom {
+    /// Reads a word.
+    pub fn parse(text: &str) -> Result<Whom, String> {
+        if text == "program" {
+            return Ok(Whom::Program);
+        }
+        let number = |value: &str| {
+            value.parse::<u32>().map_err(|_| format!("'{value}' in '{text}' is no number"))
+        };
+        Ok(match text.split_once('=') {
+            Some(("pid", value)) => Whom::Threads(Condition::Process(number(value)?)),
+            Some(("pgid", value)) => Whom::Threads(Condition::Group(number(value)?)),
+            Some(("uid", value)) => {
+                let user = user(value).map_or_else(|| number(value), Ok)?;
+                Whom::Threads(Condition::User(user))
+            }
+            Some(("gid", value)) => {
+                let group = group(value).map_or_else(|| number(value), Ok)?;
+                Whom::Threads(Condition::GroupId(group))
+            }
+            Some(("cgroup", value)) => {
+                let path = value.strip_prefix("/sys/fs/cgroup").unwrap_or(value);
+                if !path.starts_with('/') {
+                    return Err(format!("'{text}': the path of a cgroup begins with /"));
+                }
+                Whom::Threads(Condition::Cgroup(path.into()))
+            }
+            Some(("cpu", value)) => Whom::Cpus(cpus(value)?),
+            _ => {
+                return Err(format!(
+                    "'{text}' is none of program, pid=N, pgid=N, uid=USER, gid=GROUP, cpu=LIST, \
+                     cgroup=PATH"
+                ));
+            }
+        })
+    }
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whom::Program => f.write_str("program"),
+            Whom::Threads(condition) => condition.fmt(f),
+            Whom::Cpus(cpus) => {
+                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                write!(f, "cpu={}", cpus.join("+"))
+            }
+        }
+    }
+}
+
+/// Conditions on threads, and the CPUs that are wanted.
+pub fn conditions(words: &[Whom]) -> Result<(Vec<Condition>, Vec<u32>), String> {
+    let (mut conditions, mut all) = (Vec::new(), Vec::new());
+    for word in words {
+        match word {
+            Whom::Program => {}
+            Whom::Threads(condition) => conditions.push(condition.clone()),
+            Whom::Cpus(cpus) => all.extend(cpus),
+        }
+    }
+    // SAFETY: the call takes a number and returns one.
+    let there = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    match all.iter().find(|cpu| i64::from(**cpu) >= there) {
+        Some(cpu) => Err(format!("there is no CPU {cpu}, but 0 to {}", there - 1)),
+        None => Ok((conditions, all)),
+    }
+}
+
+fn cpus(list: &str) -> Result<Vec<u32>, String> {
+    let mut all = Vec::new();
+    let bad = || format!("'{list}' is no list of CPUs, such as 0,2-3");
+    for range in list.split('+') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
+            return Err(bad());
+        };
+        if first > last || last >= CPUS_MAX {
+            return Err(bad());
+        }
+        all.extend(first..=last);
+    }
+    Ok(all)
+}
+
+fn user(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is a string; what is returned is read before the next such call, on this thread
+    // alone.
+    unsafe { libc::getpwnam(name.as_ptr()).as_ref() }.map(|entry| entry.pw_uid)
+}
+
+fn group(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: as for users.
+    unsafe { libc::getgrnam(name.as_ptr()).as_ref() }.map(|entry| entry.gr_gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_threads_and_cpus() {
+        let threads = |condition| Ok(Whom::Threads(condition));
+        assert_eq!(Whom::parse("program"), Ok(Whom::Program));
+        assert_eq!(Whom::parse("pid=7"), threads(Condition::Process(7)));
+        assert_eq!(Whom::parse("uid=root"), threads(Condition::User(0)));
+        assert_eq!(Whom::parse("gid=65000"), threads(Condition::GroupId(65000)));
+        let cgroup = threads(Condition::Cgroup(b"/a".into()));
+        assert_eq!(Whom::parse("cgroup=/sys/fs/cgroup/a"), cgroup);
+        assert_eq!(Whom::parse("cpu=0+2-3"), Ok(Whom::Cpus(vec![0, 2, 3])));
+        for bad in
+            ["", "pid", "pid=x", "uid=no-such-user", "cpu=3-2", "cpu=99999", "cgroup=a", "x=1"]
+        {
+            assert!(Whom::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
