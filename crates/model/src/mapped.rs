@@ -124,6 +124,11 @@ impl<F: Clone> Mapped<F> {
         }
     }
 
+    /// Returns true if no file is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// The process whose memory a process has.
     fn owner(&self, process: u32) -> u32 {
         self.guests.get(&process).copied().unwrap_or(process)
@@ -135,6 +140,19 @@ impl<F: Clone> Mapped<F> {
         let (&(_, start), piece) = self.all.range((process, 0)..=(process, address)).next_back()?;
         let offset = piece.offset.checked_add(address - start)?;
         (address < piece.end).then_some((&piece.file, offset))
+    }
+
+    /// The same if one mapping has all of these addresses.
+    pub fn stretch(&self, process: u32, address: u64, length: u64) -> Option<(&F, u64)> {
+        let found = self.at(process, address)?;
+        let (_, piece) = self.all.range((0, 0)..=(self.owner(process), address)).next_back()?;
+        (address.checked_add(length)? <= piece.end).then_some(found)
+    }
+
+    /// Calls `change` with the file of each mapping of a process.
+    pub fn each_of(&mut self, process: u32, change: impl FnMut(&mut F)) {
+        let all = self.all.range_mut((process, 0)..=(process, u64::MAX));
+        all.map(|(_, piece)| &mut piece.file).for_each(change);
     }
 
     /// Forgets a process that ended or called exec.
@@ -277,6 +295,8 @@ mod tests {
         assert_eq!(all.at(1, 0x10000), Some((&"a", 0x1000)));
         assert_eq!(all.at(1, 0x13fff), Some((&"a", 0x4fff)));
         assert_eq!((all.at(1, 0x14000), all.at(1, 0xffff), all.at(2, 0x10000)), (None, None, None));
+        assert_eq!(all.stretch(1, 0x10800, 0x3800), Some((&"a", 0x1800)));
+        assert_eq!(all.stretch(1, 0x10800, 0x3801), None);
         all.inherit(2, 1);
         call(&mut all, "munmap", [0x11000, 0x1000, 0, 0, 0, 0], 0, "");
         assert_eq!((all.at(1, 0x11800), all.at(1, 0x12000)), (None, Some((&"a", 0x3000))));

@@ -80,6 +80,15 @@ pub enum What {
         /// The mapping.
         mapping: Arc<Mapping>,
     },
+    /// Makes a recorded call on memory in which a file is mapped.
+    Memory {
+        /// The call, in [`Batch::calls`].
+        call: u32,
+        /// The mapping.
+        mapping: Arc<Mapping>,
+        /// The offset in the file that lies at the address.
+        offset: u64,
+    },
     /// Stores bytes to a mapped file.
     Store {
         /// The mapping.
