@@ -6,8 +6,8 @@ use std::ops::Range;
 use syscalls::Handler;
 use syscalls::abi::errno;
 use syscalls::abi::memory::MREMAP_DONTUNMAP;
-use syscalls::record::watched;
-use trace::event::{Call, Content, Event, EventKind, FieldValue, OtherEvent, StartHow};
+use syscalls::record::{data_flag, part, watched};
+use trace::event::{Call, Content, Data, Event, EventKind, FieldValue, OtherEvent, StartHow};
 use trace::format::event_number;
 use trace::parts::{Part, PartValue, part_id};
 
@@ -198,6 +198,11 @@ fn pages(start: u64, length: u64) -> Range<u64> {
     start..start.saturating_add(length)
 }
 
+/// Returns true if an event tells of a store to a mapped file.
+pub fn is_store(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Other(other) if other.row.number == event_number::MMAP_WRITE)
+}
+
 /// What a process has stored to a mapped file.
 #[derive(Clone, Copy, Debug)]
 pub struct Store<'a> {
@@ -257,6 +262,19 @@ impl<'a> Store<'a> {
 }
 
 impl Store<'_> {
+    /// The same as memory of a call.
+    pub fn data(&self) -> Data {
+        Data {
+            arg: 0,
+            part: part::WHOLE,
+            index: 0,
+            flags: if self.stored < self.length { data_flag::CUT } else { 0 },
+            true_len: self.length,
+            hash: self.hash,
+            content: self.content(),
+        }
+    }
+
     /// The bytes in the trace.
     pub fn content(&self) -> Content {
         let buffers = self.buffers.map(Part::named_buffers).unwrap_or_default();
