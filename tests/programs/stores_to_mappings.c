@@ -43,6 +43,12 @@ static void made_durable(void) {
     store("durable", at, 3);
     CHECK(msync(at, LEN, MS_ASYNC) == 0);
     store("durable", at, 3);
+    CHECK(madvise(at, LEN, MADV_DONTNEED) == 0);
+    unsigned char there[PAGES];
+    CHECK(mincore(at, LEN, there) == 0 && (there[3] & 1) == 1);
+    CHECK(msync(at + 1, LEN, MS_SYNC) == -1 && madvise(at, LEN, 77) == -1);
+    CHECK(mprotect(at, LEN, PROT_READ) == 0 && mprotect(at, LEN, PROT_READ | PROT_WRITE) == 0);
+    store("durable", at, 3);
     CHECK(fsync(fd) == 0);
     store("durable", at, 3);
     CHECK(fdatasync(fd) == 0);

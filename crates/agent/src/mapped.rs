@@ -116,8 +116,15 @@ pub fn before(context: &Context, call: &Call) -> Before {
         Handler::Map => flags & MAP_FIXED != 0,
         Handler::Unmap | Handler::Remap => true,
         Handler::Protect => {
-            let is_noted = Mapping::allows_stores(third) && watch.later.may_have(at, len);
-            return if is_noted { written(context, at, len) } else { Before::Nothing };
+            return match Mapping::allows_stores(third) {
+                true if watch.later.may_have(at, len) => written(context, at, len),
+                // What was stored was stored before that.
+                false if watch.watched.may_have(at, len) => {
+                    collect(context, [about::MEMORY, at, len], next::GOES_ON);
+                    Before::Nothing
+                }
+                _ => Before::Nothing,
+            };
         }
         _ => false,
     };

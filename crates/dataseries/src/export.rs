@@ -3,6 +3,7 @@
 
 mod fill;
 mod held;
+mod mapped;
 mod plan;
 mod rest;
 
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use model::decode::shape::shape_of;
+use model::mapped::Mapped;
 use model::{Contents, World};
 use syscalls::record::{data_flag, part};
 use syscalls::shape::{ArgKind, Of};
@@ -27,6 +29,7 @@ use crate::times::Clock;
 use held::{Held, Tasks};
 
 pub use fill::{Caller, Collected, Known, collect};
+pub use mapped::{DESCRIPTOR, LENGTH, OFFSET, WRITE, WRITTEN};
 use plan::Plans;
 pub use plan::{PLANS, Plan};
 
@@ -50,6 +53,8 @@ pub struct Exporter<'t> {
     file: FileWriter,
     plans: &'static Plans,
     tasks: Tasks,
+    /// Descriptors that files were mapped by.
+    mapped: Mapped<i32>,
     /// Knows groups, sessions and ids of callers: it is given only the events that concern them.
     /// `None` for another program's records, which have what is known.
     world: Option<World>,
@@ -84,6 +89,7 @@ impl<'t> Exporter<'t> {
             file,
             plans: &PLANS,
             tasks: Tasks::default(),
+            mapped: Mapped::default(),
             world: (!is_of_another_recorder(trace.preamble())).then(World::new),
             next_id: 0,
             next_event: 0,
@@ -124,7 +130,8 @@ impl<'t> Exporter<'t> {
             }
         }
         let caller = self.follow(&event, contents);
-        let Event { thread, tsc, mut kind, .. } = event;
+        self.follow_mappings(&event);
+        let Event { thread, tsc, mut kind, extras } = event;
         self.last_tsc = self.last_tsc.max(tsc);
         if let EventKind::End { calls } = &mut kind {
             *calls = calls.saturating_sub(self.skipped.remove(&thread).unwrap_or_default());
@@ -134,16 +141,17 @@ impl<'t> Exporter<'t> {
                 if !self.content {
                     leave_out(&mut call);
                 }
-                self.tasks.hold(Held { thread, tsc, call, caller });
+                let parts = extras.map_or_else(Vec::new, |extras| extras.parts);
+                self.tasks.hold(Held { thread, tsc, call, caller, parts });
                 Ok(())
             }
             EventKind::State(state) if self.umask.is_none() => {
                 self.umask = Some(state.umask);
-                self.note(Event::new(thread, tsc, EventKind::State(state)), contents)
+                self.note(Event { thread, tsc, kind: EventKind::State(state), extras }, contents)
             }
             kind => {
                 self.tasks.follow(thread, &kind);
-                self.note(Event::new(thread, tsc, kind), contents)
+                self.note(Event { thread, tsc, kind, extras }, contents)
             }
         }
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use syscalls::Handler;
 use syscalls::abi::errno;
 use syscalls::abi::memory::MREMAP_DONTUNMAP;
-use syscalls::record::watched;
-use trace::event::{Call, Content, Event, EventKind, FieldValue, OtherEvent, StartHow};
+use syscalls::record::{data_flag, part, watched};
+use trace::event::{Call, Content, Data, Event, EventKind, FieldValue, OtherEvent, StartHow};
 use trace::format::event_number;
 use trace::parts::{Part, PartValue, part_id};
 
@@ -124,6 +124,11 @@ impl<F: Clone> Mapped<F> {
         }
     }
 
+    /// Returns true if no file is mapped.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// The process whose memory a process has.
     fn owner(&self, process: u32) -> u32 {
         self.guests.get(&process).copied().unwrap_or(process)
@@ -135,6 +140,19 @@ impl<F: Clone> Mapped<F> {
         let (&(_, start), piece) = self.all.range((process, 0)..=(process, address)).next_back()?;
         let offset = piece.offset.checked_add(address - start)?;
         (address < piece.end).then_some((&piece.file, offset))
+    }
+
+    /// The same if one mapping has all of these addresses.
+    pub fn stretch(&self, process: u32, address: u64, length: u64) -> Option<(&F, u64)> {
+        let found = self.at(process, address)?;
+        let (_, piece) = self.all.range((0, 0)..=(self.owner(process), address)).next_back()?;
+        (address.checked_add(length)? <= piece.end).then_some(found)
+    }
+
+    /// Calls `change` with the file of each mapping of a process.
+    pub fn each_of(&mut self, process: u32, change: impl FnMut(&mut F)) {
+        let all = self.all.range_mut((process, 0)..=(process, u64::MAX));
+        all.map(|(_, piece)| &mut piece.file).for_each(change);
     }
 
     /// Forgets a process that ended or called exec.
@@ -178,6 +196,11 @@ impl<F: Clone> Mapped<F> {
 fn pages(start: u64, length: u64) -> Range<u64> {
     let length = length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length);
     start..start.saturating_add(length)
+}
+
+/// Returns true if an event tells of a store to a mapped file.
+pub fn is_store(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Other(other) if other.row.number == event_number::MMAP_WRITE)
 }
 
 /// What a process has stored to a mapped file.
@@ -239,6 +262,19 @@ impl<'a> Store<'a> {
 }
 
 impl Store<'_> {
+    /// The same as memory of a call.
+    pub fn data(&self) -> Data {
+        Data {
+            arg: 0,
+            part: part::WHOLE,
+            index: 0,
+            flags: if self.stored < self.length { data_flag::CUT } else { 0 },
+            true_len: self.length,
+            hash: self.hash,
+            content: self.content(),
+        }
+    }
+
     /// The bytes in the trace.
     pub fn content(&self) -> Content {
         let buffers = self.buffers.map(Part::named_buffers).unwrap_or_default();
@@ -277,6 +313,8 @@ mod tests {
         assert_eq!(all.at(1, 0x10000), Some((&"a", 0x1000)));
         assert_eq!(all.at(1, 0x13fff), Some((&"a", 0x4fff)));
         assert_eq!((all.at(1, 0x14000), all.at(1, 0xffff), all.at(2, 0x10000)), (None, None, None));
+        assert_eq!(all.stretch(1, 0x10800, 0x3800), Some((&"a", 0x1800)));
+        assert_eq!(all.stretch(1, 0x10800, 0x3801), None);
         all.inherit(2, 1);
         call(&mut all, "munmap", [0x11000, 0x1000, 0, 0, 0, 0], 0, "");
         assert_eq!((all.at(1, 0x11800), all.at(1, 0x12000)), (None, Some((&"a", 0x3000))));

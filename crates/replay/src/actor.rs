@@ -153,6 +153,9 @@ impl Actor<'_> {
             What::Pour { fd, bytes } => self.pour(action, *fd, *bytes),
             What::Drain { fd, bytes } => self.drain(action, *fd, *bytes),
             What::Map { fd, mapping } => self.map(*fd, mapping),
+            What::Memory { call, mapping, offset } => {
+                self.memory(action, &batch.calls[*call as usize], mapping, *offset);
+            }
             What::Store { mapping, offset, pieces } => {
                 let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
                 self.store(batch, mapping, *offset, pieces);

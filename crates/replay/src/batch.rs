@@ -80,6 +80,15 @@ pub enum What {
         /// The mapping.
         mapping: Arc<Mapping>,
     },
+    /// Makes a recorded call on memory in which a file is mapped.
+    Memory {
+        /// The call, in [`Batch::calls`].
+        call: u32,
+        /// The mapping.
+        mapping: Arc<Mapping>,
+        /// The offset in the file that lies at the address.
+        offset: u64,
+    },
     /// Stores bytes to a mapped file.
     Store {
         /// The mapping.
@@ -471,7 +480,7 @@ impl Batch {
             *range = range.start - by as u32..range.end - by as u32;
         };
         back(&mut action.waits, from.waits);
-        if let What::Call(at) = &mut action.what
+        if let What::Call(at) | What::Memory { call: at, .. } = &mut action.what
             && let Some(mut call) = self.calls.pop()
         {
             back(&mut call.pieces, from.pieces);

@@ -386,13 +386,18 @@ impl<'a> Planner<'a> {
             }
             self.learn_unseen(event);
         }
+        let concerned = self.mapping_of(index, call, &said);
         if Self::maps(call) {
             if step.is_none() {
                 self.world.pass(event);
             }
             self.follow_mapping(index, event, call);
         }
-        if said.replay == syscalls::Replay::Ignored {
+        if matches!(said.replay, syscalls::Replay::Ignored | syscalls::Replay::Memory) {
+            match concerned {
+                Some(mapping) => self.in_memory(index, event, call, &said, mapping),
+                None => self.count_simulated(),
+            }
             self.ignore(index, event, call, &said, step);
             return;
         }

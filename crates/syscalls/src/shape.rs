@@ -117,6 +117,9 @@ pub enum Replay {
     Simulated,
     /// It moves data that the trace does not have: it is skipped, with a message.
     LeftOut,
+    /// It is made again on memory in which a file is mapped by the replay; other memory is as if
+    /// `Ignored`.
+    Memory,
     /// Like `Simulated`, for calls that neither touch files nor return descriptors.
     Ignored,
 }

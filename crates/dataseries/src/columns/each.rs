@@ -17,6 +17,8 @@ pub const TOTALS: &str = "Reenact::Trace::Totals";
 pub const CALL: &str = "Reenact::Trace::Call";
 /// Memory that an argument of a call points to, or of an image.
 pub const DATA: &str = "Reenact::Trace::Data";
+/// An optional part of a call or another event.
+pub const PART: &str = "Reenact::Trace::Part";
 /// Identity of a file at its first use by a call.
 pub const IDENTITY: &str = "Reenact::Trace::Identity";
 /// An open descriptor of a `State`.
@@ -56,6 +58,7 @@ pub fn declarations() -> Vec<(String, String)> {
         data(xml, &mut Piece::default());
         xml.bytes(CONTENT, &mut Vec::new());
     });
+    declare(PART, &mut |xml| part(xml, &mut PartOf::default()));
     declare(IDENTITY, &mut |xml| identity(xml, &mut (0, 0, Identity::default())));
     declare(DESCRIPTOR, &mut |xml| descriptor(xml, &mut (0, OpenFd::default())));
     declare(FILE, &mut |xml| file(xml, &mut (0, Entry::default())));
@@ -197,6 +200,27 @@ pub fn data(columns: &mut impl Columns, of: &mut Piece) {
     if !matches!(of.hash.len(), 0 | 16) {
         columns.bad();
     }
+}
+
+/// A record of [`PART`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PartOf {
+    /// Position of the event.
+    pub event: i64,
+    /// What it is: of `trace::parts::part_id`.
+    pub id: u64,
+    /// Its value, if that is a number.
+    pub number: Option<i64>,
+    /// Its value otherwise.
+    pub bytes: Vec<u8>,
+}
+
+/// Describes [`PART`].
+pub fn part(columns: &mut impl Columns, of: &mut PartOf) {
+    columns.i64("event", &mut of.event);
+    columns.u64("part", &mut of.id);
+    columns.optional("number", &mut of.number);
+    columns.bytes("bytes", &mut of.bytes);
 }
 
 /// Describes [`IDENTITY`]: position of the call, argument, file.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use trace::event::{Call, EventKind, Outcome};
+use trace::parts::Part;
 
 use super::Caller;
 
@@ -17,6 +18,8 @@ pub struct Held {
     pub call: Call,
     /// Who made it.
     pub caller: Caller,
+    /// Its optional parts.
+    pub parts: Vec<Part>,
 }
 
 #[derive(Default)]
@@ -50,6 +53,16 @@ impl Tasks {
             }
             _ => {}
         }
+    }
+
+    /// Number of the process of a thread.
+    pub fn process(&self, thread: u32) -> Option<u32> {
+        self.threads.get(&thread).map(|task| task.process)
+    }
+
+    /// Returns the id of a process, if known.
+    pub fn id_of(&self, process: u32) -> Option<u32> {
+        self.threads.values().find(|task| task.process == process)?.pid
     }
 
     /// Returns process id and thread id, if known.

@@ -1,14 +1,16 @@
 //! Writes our own records for what SNIA's schema cannot hold.
 
 use model::Contents;
+use model::mapped::Store;
 use syscalls::record::part;
 use trace::event::{Data, Event, EventKind, Outcome};
 use trace::manifest::Entry;
+use trace::parts::{Part, PartMeaning, PartValue};
 
 use super::Exporter;
 use super::fill::VALUE_BYTES_MAX;
 use super::held::Held;
-use crate::columns::{self, CallRest, Columns as _, Piece, Put, Stamp};
+use crate::columns::{self, CallRest, Columns as _, PartOf, Piece, Put, Stamp};
 use crate::error::Error;
 use crate::origin::Origin;
 use crate::schema;
@@ -45,7 +47,7 @@ impl Exporter<'_> {
         origin: &Origin,
         contents: &mut dyn Contents,
     ) -> Result<(), Error> {
-        let Held { thread, tsc, call, .. } = held;
+        let Held { thread, tsc, call, parts, .. } = held;
         let event = self.next_event();
         let (returned, result) = match call.outcome {
             Outcome::Returned { exit_tsc, ret } => (Some(exit_tsc as i64), Some(ret)),
@@ -78,6 +80,23 @@ impl Exporter<'_> {
         for (arg, file) in &call.identities {
             let mut whole = (event, *arg, *file);
             self.own(columns::IDENTITY, |put| columns::identity(put, &mut whole))?;
+        }
+        self.parts(event, parts)
+    }
+
+    /// Writes the optional parts of an event but its buffers, whose numbers mean nothing elsewhere.
+    fn parts(&mut self, event: i64, parts: &[Part]) -> Result<(), Error> {
+        let is_plain = |part: &&Part| {
+            let meaning = part.row().map(|row| row.meaning);
+            !matches!(meaning, Some(PartMeaning::Buffer | PartMeaning::Buffers))
+        };
+        for part in parts.iter().filter(is_plain) {
+            let (number, bytes) = match &part.value {
+                PartValue::Number(number) => (Some(*number as i64), Vec::new()),
+                PartValue::Bytes(bytes) => (None, bytes.clone()),
+            };
+            let mut part = PartOf { event, id: part.id, number, bytes };
+            self.own(columns::PART, |put| columns::part(put, &mut part))?;
         }
         Ok(())
     }
@@ -167,6 +186,13 @@ impl Exporter<'_> {
         // An event that this version does not know has no type.
         let Some(row) = event.kind.row() else { return Ok(()) };
         let stamp = Stamp { event: self.next_event(), thread: event.thread, tsc: event.tsc };
+        self.parts(stamp.event, event.parts())?;
+        if let Some(store) = Store::of(&event) {
+            let data = store.data();
+            let held_by = self.store(&store, &data, event.tsc, contents)?;
+            let held_by = held_by.map(|(id, field)| (id, field.to_string()));
+            self.piece(stamp.event, &data, held_by, contents)?;
+        }
         let mut whole = (stamp, event.kind);
         self.own(&columns::event_name(row), |put| columns::event(put, &mut whole))?;
         match &whole.1 {

@@ -3,26 +3,61 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use model::mapped;
 use syscalls::record::{IMAGE_ARG, Identity, data_flag};
 use trace::event::{
-    BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, INLINE_BYTES_MAX, OpenFd,
-    Outcome, Preamble, StartHow, Totals,
+    BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, Extras, INLINE_BYTES_MAX,
+    OpenFd, Outcome, Preamble, StartHow, Totals,
 };
 use trace::manifest::{self, Ending, Entry, ManifestWriter, PIECE_BYTES_MIN};
+use trace::parts::{Part, PartValue};
 use trace::{Writer, WriterOptions};
 
 use super::end::finish;
 use super::imported::Imported;
 use super::stream::{Files, Stream};
-use crate::columns::{self, CallRest, Get, Piece, Stamp};
+use crate::columns::{self, CallRest, Get, PartOf, Piece, Stamp};
 use crate::error::Error;
+use crate::export::WRITE;
 use crate::origin::IMPORTED;
-use crate::schema;
+use crate::schema::{self, SNIA};
 
 /// Most pieces of memory per call: an exec may have some hundred thousand strings.
 const PIECES_MAX: usize = 1 << 20;
 
+/// Most optional parts of an event.
+const PARTS_MAX: usize = 64;
+
 type Open<'f, 'r, 'b> = Stream<'f, 'r, 'b>;
+
+/// What has pieces of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// A call with this number.
+    Call(u16),
+    Image,
+    /// A store to a mapped file.
+    Store,
+}
+
+impl Holder {
+    /// Name of the type whose records may hold the bytes.
+    fn type_name(self) -> Option<String> {
+        match self {
+            Holder::Call(nr) => Some(schema::of_call(nr)),
+            Holder::Image => None,
+            Holder::Store => Some(format!("{SNIA}{WRITE}")),
+        }
+    }
+}
+
+fn with_parts(event: Event, parts: Vec<Part>) -> Event {
+    if parts.is_empty() {
+        return event;
+    }
+    let extras = Extras { parts, later_fields: Vec::new() };
+    Event { extras: Some(Box::new(extras)), ..event }
+}
 
 /// Imports the file into a trace.
 pub fn import(
@@ -43,6 +78,7 @@ pub fn import(
         files,
         data: files.stream(columns::DATA)?,
         identities: files.stream(columns::IDENTITY)?,
+        parts: files.stream(columns::PART)?,
         descriptors: files.stream(columns::DESCRIPTOR)?,
         holders: HashMap::new(),
         last_tsc: preamble.epoch_tsc,
@@ -78,6 +114,7 @@ struct Exact<'f, 'r, 'b> {
     files: &'f Files<'r, 'b>,
     data: Open<'f, 'r, 'b>,
     identities: Open<'f, 'r, 'b>,
+    parts: Open<'f, 'r, 'b>,
     descriptors: Open<'f, 'r, 'b>,
     /// Streams of types whose records hold bytes of pieces, opened when needed.
     holders: HashMap<String, Open<'f, 'r, 'b>>,
@@ -143,7 +180,7 @@ impl Exact<'_, '_, '_> {
             (Some(exit_tsc), Some(ret)) => Outcome::Returned { exit_tsc: exit_tsc as u64, ret },
             _ => Outcome::Unfinished,
         };
-        let data = self.pieces(rest.event, Some(rest.nr))?;
+        let data = self.pieces(rest.event, Holder::Call(rest.nr))?;
         let mut identities = Vec::new();
         while let Some(record) = self.identities.record() {
             let found: Option<(i64, u8, Identity)> = Get::read(record, columns::identity);
@@ -165,12 +202,44 @@ impl Exact<'_, '_, '_> {
             identities,
         };
         let (thread, tsc) = (rest.thread, rest.entered);
-        self.write(&Event::new(thread, tsc, EventKind::Call(call)))
+        let parts = self.parts(rest.event)?;
+        self.write(&with_parts(Event::new(thread, tsc, EventKind::Call(call)), parts))
+    }
+
+    /// Reads the optional parts of an event.
+    fn parts(&mut self, event: i64) -> Result<Vec<Part>, Error> {
+        let mut all = Vec::new();
+        while let Some(record) = self.parts.record() {
+            let found: Option<PartOf> = Get::read(record, columns::part);
+            match found {
+                Some(part) if part.event > event => break,
+                Some(PartOf { event: of, id, number, bytes }) if of == event => {
+                    let number = number.map(|number| PartValue::Number(number as u64));
+                    let value = number.unwrap_or(PartValue::Bytes(bytes));
+                    all.extend((all.len() < PARTS_MAX).then_some(Part { id, value }));
+                }
+                _ => self.files.bad_record(self.parts.of()),
+            }
+            self.parts.advance()?;
+        }
+        Ok(all)
+    }
+
+    /// Reads the bytes of a store to a mapped file, and returns the part that names them.
+    fn stored(&mut self, event: i64) -> Result<Option<Part>, Error> {
+        let pieces = self.pieces(event, Holder::Store)?;
+        let Some(data) = pieces.into_iter().next() else { return Ok(None) };
+        let ids = match data.content {
+            Content::Inline(bytes) if bytes.is_empty() => return Ok(None),
+            Content::Inline(bytes) => vec![self.writer.blob(&bytes)?],
+            Content::Blobs { ids, .. } => ids,
+        };
+        Ok(Some(Part::buffers(&ids.into_iter().map(Some).collect::<Vec<_>>())))
     }
 
     fn event(&mut self, stamp: Stamp, mut kind: EventKind) -> Result<(), Error> {
         match &mut kind {
-            EventKind::Image { data, .. } => *data = self.pieces(stamp.event, None)?,
+            EventKind::Image { data, .. } => *data = self.pieces(stamp.event, Holder::Image)?,
             EventKind::State(state) => {
                 while let Some(record) = self.descriptors.record() {
                     let found: Option<(i64, OpenFd)> = Get::read(record, columns::descriptor);
@@ -184,11 +253,15 @@ impl Exact<'_, '_, '_> {
             }
             _ => {}
         }
-        self.write(&Event::new(stamp.thread, stamp.tsc, kind))
+        let mut parts = self.parts(stamp.event)?;
+        if mapped::is_store(&kind) {
+            parts.extend(self.stored(stamp.event)?);
+        }
+        self.write(&with_parts(Event::new(stamp.thread, stamp.tsc, kind), parts))
     }
 
-    /// Reads the pieces of memory of a call, or of an image if `nr` is `None`.
-    fn pieces(&mut self, event: i64, nr: Option<u16>) -> Result<Vec<Data>, Error> {
+    /// Reads the pieces of memory of a call or another event.
+    fn pieces(&mut self, event: i64, of: Holder) -> Result<Vec<Data>, Error> {
         let mut all: Vec<Data> = Vec::new();
         let mut parts = Parts::default();
         while let Some(record) = self.data.record() {
@@ -202,9 +275,9 @@ impl Exact<'_, '_, '_> {
                 break;
             }
             let mut whole = true;
-            match (piece.held_by, nr) {
-                (Some(id), Some(nr)) => {
-                    whole = held(self.files, &mut self.holders, nr, id, &piece.field, |bytes| {
+            match (piece.held_by, of.type_name()) {
+                (Some(id), Some(name)) => {
+                    whole = held(self.files, &mut self.holders, name, id, &piece.field, |bytes| {
                         parts.add(&mut self.writer, bytes)
                     })?;
                 }
@@ -214,7 +287,7 @@ impl Exact<'_, '_, '_> {
             self.data.advance()?;
             if piece.goes_on == 0 {
                 all.push(Data {
-                    arg: if nr.is_none() { IMAGE_ARG } else { piece.arg },
+                    arg: if of == Holder::Image { IMAGE_ARG } else { piece.arg },
                     part: piece.part,
                     index: piece.index,
                     flags: piece.flags | if whole { 0 } else { data_flag::CUT },
@@ -273,12 +346,11 @@ fn is_sound(entry: &Entry, last: Option<&[u8]>) -> bool {
 fn held<'f, 'r, 'b>(
     files: &'f Files<'r, 'b>,
     holders: &mut HashMap<String, Open<'f, 'r, 'b>>,
-    nr: u16,
+    name: String,
     id: i64,
     field: &str,
     give: impl FnOnce(&[u8]) -> Result<(), Error>,
 ) -> Result<bool, Error> {
-    let name = schema::of_call(nr);
     if !holders.contains_key(&name) {
         let stream = files.stream(&name)?;
         holders.insert(name.clone(), stream);

@@ -1,17 +1,23 @@
 //! Imports files of other programs: Re-Animator's traces, of all its versions.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::io::Write;
 
 use model::InlineOnly;
 use model::decode::shape::shape_of;
-use syscalls::record::{IMAGE_ARG, enter_flag, part};
+use syscalls::Act;
+use syscalls::abi::errno;
+use syscalls::mapping::Mapping;
+use syscalls::record::{IMAGE_ARG, enter_flag, part, watched};
 use syscalls::shape::Ret;
 use trace::event::{
-    Call, Content, Data, Event, EventKind, OpenFd, Outcome, Preamble, ProcessState, RECORDER,
-    StartHow, Totals,
+    BLOB_BYTES_MAX, Call, Content, Data, Event, EventKind, Extras, FieldValue, OpenFd, OtherEvent,
+    Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
 };
+use trace::event_table::row_of;
+use trace::format::event_number;
+use trace::parts::{Part, part_id};
 use trace::{Writer, WriterOptions};
 
 use super::end::finish;
@@ -21,7 +27,9 @@ use super::stream::{Files, Stream};
 use super::unmake::{self, Values};
 use crate::calls::{CLONE, Form};
 use crate::error::Error;
-use crate::export::{Caller, Known, PLANS, Plan, collect};
+use crate::export::{
+    Caller, Collected, DESCRIPTOR, Known, LENGTH, OFFSET, PLANS, Plan, WRITE, WRITTEN, collect,
+};
 use crate::file::types::Type;
 use crate::origin::{ANOTHER_RECORDER, IMPORTED, Origin};
 use crate::schema::{self, SNIA, common};
@@ -31,6 +39,8 @@ use crate::times::{self, Unit};
 const HZ: u64 = 1_000_000_000;
 /// Open flags of the standard descriptors, which the records do not have.
 const ASSUMED_FLAGS: u32 = syscalls::abi::files::O_RDWR as u32;
+/// Most mappings that are known at a time.
+const MAPPINGS_MAX: usize = 1 << 16;
 /// Most records of one call, and most bytes in them.
 const GROUP_MAX: usize = 1 << 17;
 const GROUP_BYTES_MAX: usize = 64 << 20;
@@ -75,6 +85,8 @@ pub fn import(
         umask: 0,
         data_bytes: 0,
         unmade: 0,
+        has_stores: kinds.iter().any(|kind| kind.plan.is(WRITE)),
+        mappings: Mappings::default(),
     };
     foreign.records(&mut kinds)?;
     let mut imported = Imported::default();
@@ -211,6 +223,36 @@ struct Foreign {
     data_bytes: u64,
     /// Number of records whose type has no call number.
     unmade: u64,
+    /// There are records of stores to mapped files.
+    has_stores: bool,
+    mappings: Mappings,
+}
+
+/// Where files are mapped, by process and descriptor.
+#[derive(Default)]
+struct Mappings(HashMap<(u32, i32), (u64, u64)>);
+
+impl Mappings {
+    /// Notes what a call maps. Returns false if nothing can be stored there.
+    fn add(&mut self, process: u32, call: &Call) -> bool {
+        let mapping = Mapping::of(&call.args);
+        let is_made = call.ret().is_some_and(|ret| errno::of_result(ret).is_none());
+        let maps = syscalls::by_number(call.nr.into()).is_some_and(|row| row.act == Act::Map);
+        let Some(fd) = mapping.fd.filter(|_| maps && is_made && mapping.changes_file()) else {
+            return false;
+        };
+        if self.0.len() < MAPPINGS_MAX {
+            let start = call.ret().unwrap_or_default() as u64;
+            self.0.insert((process, fd), (start, call.args[5]));
+        }
+        true
+    }
+
+    /// The address where a file's offset is mapped; 0 if that is not known.
+    fn address(&self, process: u32, fd: i32, offset: u64) -> u64 {
+        let found = self.0.get(&(process, fd));
+        found.map_or(0, |(start, first)| start.wrapping_add(offset.wrapping_sub(*first)))
+    }
 }
 
 impl Foreign {
@@ -260,6 +302,9 @@ impl Foreign {
         first_umask: bool,
     ) -> Result<(), Error> {
         let Some(row) = kind.plan.row else { return Ok(()) };
+        if kind.plan.is(WRITE) {
+            return group.iter().try_for_each(|values| self.store(kind.of, values));
+        }
         let [Some(mut nr), of_process] = row.calls else {
             self.unmade += group.len() as u64;
             return Ok(());
@@ -304,7 +349,12 @@ impl Foreign {
         }
         self.origin(kind, group, &mut call, (tid, task.pid), tsc, executed.then_some(exit_tsc))?;
         self.data_bytes += call.data.iter().map(|data| data.true_len).sum::<u64>();
-        self.write(&Event::new(task.thread, tsc, EventKind::Call(call.clone())))?;
+        let mut event = Event::new(task.thread, tsc, EventKind::Call(call.clone()));
+        if self.has_stores && self.mappings.add(task.process, &call) {
+            let parts = vec![Part::number(part_id::WATCHED, watched::YES.into())];
+            event.extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+        }
+        self.write(&event)?;
 
         let (task, _) = self.lives.task(tid);
         task.calls += 1;
@@ -325,6 +375,53 @@ impl Foreign {
             }
         }
         Ok(())
+    }
+
+    /// Imports a store to a mapped file.
+    fn store(&mut self, of: &Type, values: &Values) -> Result<(), Error> {
+        let number = |name: &str| unmake::int(values, of.field(name)?);
+        let tid = unmake::int(values, common::EXECUTING_TID)
+            .or_else(|| unmake::int(values, common::EXECUTING_PID))
+            .unwrap_or(1);
+        let begin_ns = begin_of(values).unwrap_or(self.now_ns);
+        self.now_ns = begin_ns;
+        let tsc = self.tsc(begin_ns);
+        let (task, start) = self.lives.task(tid);
+        let task = *task;
+        if let Some(start) = start {
+            self.start(start, task.thread, task.process, task.pid, tsc)?;
+        }
+        let (offset, fd) = (number(OFFSET).unwrap_or(0) as u64, number(DESCRIPTOR).unwrap_or(-1));
+        let bytes = match of.field(WRITTEN).and_then(|at| values.get(at)) {
+            Some(Collected::Bytes(bytes)) => &bytes[..],
+            _ => &[],
+        };
+        let length = number(LENGTH).map_or(bytes.len() as u64, |length| length as u64);
+        let bytes = &bytes[..bytes.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
+        let mut ids = Vec::new();
+        for page in bytes.chunks(BLOB_BYTES_MAX) {
+            ids.push(Some(self.writer.blob(page)?));
+        }
+        let row = row_of(event_number::MMAP_WRITE).expect("the table has it");
+        let values = vec![
+            FieldValue::Unsigned(self.mappings.address(task.process, fd as i32, offset)),
+            FieldValue::Unsigned(offset),
+            FieldValue::Unsigned(length),
+            FieldValue::Bytes(Vec::new()),
+            FieldValue::Unsigned(0),
+            FieldValue::Unsigned(0),
+            FieldValue::Unsigned(bytes.len() as u64),
+            FieldValue::Bytes(Vec::new()),
+        ];
+        let mut parts = vec![
+            Part::number(part_id::PROCESS, task.process.into()),
+            Part::number(part_id::THREAD, task.thread.into()),
+        ];
+        parts.extend((!ids.is_empty()).then(|| Part::buffers(&ids)));
+        self.recorder_tsc = self.recorder_tsc.max(tsc);
+        let kind = EventKind::Other(OtherEvent { row, values });
+        let extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+        self.write(&Event { extras, ..Event::new(RECORDER, self.recorder_tsc, kind) })
     }
 
     /// Keeps with the call what its records hold and an export of the call would lose.

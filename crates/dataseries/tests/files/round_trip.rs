@@ -2,7 +2,11 @@
 
 use dataseries::Codec;
 use dataseries::file::reader::FileReader;
+use model::mapped::Store;
+use model::{Contents, Stored};
+use trace::Trace;
 use trace::event::{Call, Event, EventKind, GapWhy, StartHow};
+use trace::parts::{Part, part_id};
 
 use crate::copies::{swapped, without_own};
 use crate::sample;
@@ -23,6 +27,47 @@ fn a_round_trip_loses_nothing() {
         assert!(report.problems.is_empty() && !report.complete, "{report:?}");
         assert_eq!(back.preamble().command, original.preamble().command);
     }
+}
+
+/// Stores that a trace tells of, with their bytes.
+fn stores(trace: &Trace) -> Vec<(u64, u64, u64, Vec<u8>)> {
+    let events = sample::events(trace);
+    let told = |event: &Event| {
+        let store = Store::of(event)?;
+        let bytes = Stored(trace).read(&store.content(), usize::MAX).unwrap();
+        assert_eq!((store.process, store.thread), (1, Some(1)));
+        Some((store.address, store.offset, store.length, bytes))
+    };
+    events.iter().filter_map(told).collect()
+}
+
+#[test]
+fn stores_to_mapped_files_come_back() {
+    let original = sample::open(sample::stores());
+    let file = sample::export(&original, Codec::None);
+    let before = stores(&original);
+    assert_eq!(before.len(), 2);
+    let (imported, bytes) = sample::import(&file).unwrap();
+    assert!(imported.exact && imported.damage.is_empty(), "{imported:?}");
+    let back = sample::open(bytes);
+    assert_eq!(stores(&back), before);
+    // All that was said of them, and of the call that mapped the file.
+    let parts = |trace: &Trace| {
+        let plain = |part: &&Part| part.id != part_id::BUFFERS;
+        let of = |event: &Event| event.parts().iter().filter(plain).cloned().collect::<Vec<_>>();
+        let all = sample::events(trace).iter().map(of).collect::<Vec<_>>();
+        all.into_iter().filter(|parts| !parts.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(parts(&back), parts(&original));
+    assert_eq!(parts(&back).len(), 3);
+    // By the records of the schema alone the file's path is not known.
+    let foreign = without_own(&file);
+    let (imported, bytes) = sample::import(&foreign).unwrap();
+    assert!(!imported.exact && imported.damage.is_empty(), "{imported:?}");
+    let back = sample::open(bytes);
+    assert_eq!(stores(&back), before);
+    assert!(parts(&back)[0].contains(&Part::number(part_id::WATCHED, 1)));
+    assert_eq!(records(&without_own(&sample::export(&back, Codec::None))), records(&foreign));
 }
 
 #[test]
@@ -86,19 +131,21 @@ fn records_of_others_are_exported_as_they_were() {
     let foreign = without_own(&sample::export(&original, Codec::None));
     let (_, bytes) = sample::import(&foreign).unwrap();
     let again = without_own(&sample::export(&sample::open(bytes), Codec::None));
-    let records = |bytes: &[u8]| {
-        let reader = FileReader::open(&bytes).unwrap();
-        let mut all = Vec::new();
-        for head in reader.extents() {
-            let (extent, of) = (reader.read(head).unwrap(), reader.find(&head.name).unwrap());
-            for at in 0..extent.records {
-                let record = extent.record(of, at);
-                let values = of.fields.iter().map(|field| format!("{:?}", record.value(field)));
-                all.push((record.int("unique_id"), head.name.clone(), values.collect::<Vec<_>>()));
-            }
-        }
-        all.sort();
-        all
-    };
     assert_eq!(records(&foreign), records(&again));
+}
+
+/// All records, by unique_id.
+fn records(bytes: &[u8]) -> Vec<(Option<i64>, String, Vec<String>)> {
+    let reader = FileReader::open(&bytes).unwrap();
+    let mut all = Vec::new();
+    for head in reader.extents() {
+        let (extent, of) = (reader.read(head).unwrap(), reader.find(&head.name).unwrap());
+        for at in 0..extent.records {
+            let record = extent.record(of, at);
+            let values = of.fields.iter().map(|field| format!("{:?}", record.value(field)));
+            all.push((record.int("unique_id"), head.name.clone(), values.collect::<Vec<_>>()));
+        }
+    }
+    all.sort();
+    all
 }

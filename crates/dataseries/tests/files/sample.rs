@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 use dataseries::{Codec, Exporter};
 use model::Contents;
 use trace::event::{
-    Call, Content, Data, Event, EventKind, GapWhy, Identity, OpenFd, Outcome, Preamble,
-    ProcessState, RECORDER, StartHow, Totals,
+    Call, Content, Data, Event, EventKind, Extras, FieldValue, GapWhy, Identity, OpenFd,
+    OtherEvent, Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
 };
+use trace::event_table::row_of;
+use trace::format::event_number;
+use trace::parts::{Part, part_id};
 use trace::{Trace, Writer, WriterOptions};
 
 /// A file in memory.
@@ -62,8 +65,16 @@ struct Making {
 
 impl Making {
     fn event(&mut self, thread: u32, kind: EventKind) {
+        self.with(thread, kind, Vec::new());
+    }
+
+    fn with(&mut self, thread: u32, kind: EventKind, parts: Vec<Part>) {
         self.tsc += 10;
-        self.writer.event(&Event::new(thread, self.tsc, kind)).unwrap();
+        let mut event = Event::new(thread, self.tsc, kind);
+        if !parts.is_empty() {
+            event.extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+        }
+        self.writer.event(&event).unwrap();
     }
 
     fn call(&mut self, thread: u32, nr: u16, args: &[u64], ret: Option<i64>, data: Vec<Data>) {
@@ -88,6 +99,50 @@ impl Making {
 
 /// Returns the bytes of a trace.
 pub fn trace() -> Vec<u8> {
+    made(fill)
+}
+
+/// Returns the bytes of a trace in which a process stores to a mapped file.
+pub fn stores() -> Vec<u8> {
+    made(|to| {
+        let (how, at) = (StartHow::Launch, 0x7000_0000u64);
+        to.event(1, EventKind::Start { how, process: 1, parent: 0, pid: 50, tid: 50 });
+        to.call(1, 2, &[5, 0o102, 0o644], Some(3), vec![data(0, 0, 0, 0, b"f")]);
+        let watched = vec![Part::number(part_id::WATCHED, 1)];
+        let outcome = Outcome::Returned { exit_tsc: to.tsc + 15, ret: at as i64 };
+        let args = [0, 0x4000, 3, 1, 3, 0x1000];
+        let call = Call { nr: 9, nargs: 6, args, outcome, ..Call::default() };
+        to.with(1, EventKind::Call(call), watched);
+        to.tsc += 10;
+        let page = [7; 4096];
+        for (offset, bytes, kept) in [(0x3000, &page[..], 4096), (0x4000, &page[..100], 60)] {
+            let id = to.writer.blob(&bytes[..kept]).unwrap();
+            let number = |number: u64| FieldValue::Unsigned(number);
+            let values = vec![
+                number(at + offset - 0x1000),
+                number(offset),
+                number(bytes.len() as u64),
+                FieldValue::Bytes(b"/home/f".to_vec()),
+                number(8),
+                number(9),
+                number(kept as u64),
+                FieldValue::Bytes(Vec::new()),
+            ];
+            let row = row_of(event_number::MMAP_WRITE).unwrap();
+            let parts = vec![
+                Part::number(part_id::SUBMITTED, 19),
+                Part::number(part_id::PROCESS, 1),
+                Part::number(part_id::THREAD, 1),
+                Part::buffers(&[Some(id)]),
+            ];
+            to.with(RECORDER, EventKind::Other(OtherEvent { row, values }), parts);
+        }
+        to.call(1, 231, &[0], None, Vec::new());
+        to.event(1, EventKind::End { calls: 3 });
+    })
+}
+
+fn made(fill: impl FnOnce(&mut Making)) -> Vec<u8> {
     let memory = Memory::default();
     let preamble = Preamble {
         command: vec![b"a".to_vec(), b"b c".to_vec()],

@@ -1,10 +1,14 @@
 //! Moves bytes for recorded calls whose other side is not available.
 
+use syscalls::ArgKind;
+
 use super::Actor;
-use crate::batch::{Action, Batch, Piece};
+use crate::batch::{Action, Batch, Call, Piece};
+use crate::clock;
 use crate::descriptors;
 use crate::lane::Mood;
-use crate::mapped::Mapping;
+use crate::made::Made;
+use crate::mapped::{Asked, Mapping};
 use crate::outcome::{Outcome, Stopped};
 use crate::space::Medium;
 
@@ -26,6 +30,26 @@ impl Actor<'_> {
             let what = format!("mappings not made: {error}");
             Outcome::count(&mut self.tally.unsupported, &what, 1);
         }
+    }
+
+    /// Makes a call on memory in which a file is mapped.
+    pub(super) fn memory(&mut self, action: &Action, call: &Call, mapping: &Mapping, offset: u64) {
+        let fills = call.args.iter().any(|arg| matches!(arg.kind, ArgKind::Buf(..)));
+        let [_, length, third, ..] = call.values;
+        let asked = Asked { number: call.nr, length, third, fills };
+        let begin = clock::ticks();
+        let ret = mapping.ask(&asked, offset);
+        let ticks = clock::ticks().wrapping_sub(begin);
+        let made = match ret {
+            None => Made::Unknown,
+            // Addresses differ.
+            Some(ret) if ret >= 0 && call.ret >= 0 => Made::Same,
+            Some(ret) if ret == call.ret => Made::Same,
+            Some(ret) => Made::Return(ret),
+        };
+        self.lane.counts.replayed.add(1);
+        self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));
+        self.conclude(action, call, made);
     }
 
     /// Stores bytes to a mapped file.

@@ -31,6 +31,8 @@ const OWN: &[libc::c_long] = &[
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
+    libc::SYS_msync,
+    libc::SYS_mincore,
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,

@@ -239,7 +239,6 @@ impl Planner<'_> {
         said: &Said,
         step: Option<model::Step>,
     ) {
-        self.count_simulated();
         self.reaps(index, said, call);
         if let Some(step) = step {
             self.world.finish(step);
@@ -375,6 +374,25 @@ impl Planner<'_> {
         action.about = about;
         self.lines[index].batch.about_bytes += told;
         true
+    }
+
+    /// Packs a call that is made on mapped memory, and opens its action.
+    pub(super) fn again_in_memory(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        times: (u64, i64),
+    ) -> bool {
+        let how = How {
+            stream: false,
+            may_block: false,
+            certainty: Certainty::EXACT,
+            scan: 0,
+            shared_table: false,
+        };
+        self.again(index, event, call, said, times, how, &OwnLinks::default())
     }
 
     /// Places placeholders for the descriptors of a simulated call.

@@ -173,7 +173,7 @@ impl Line {
     /// Returns the open action's call.
     fn open_call(&self) -> Option<&Call> {
         match self.open()?.what {
-            What::Call(at) => self.batch.calls.get(at as usize),
+            What::Call(at) | What::Memory { call: at, .. } => self.batch.calls.get(at as usize),
             _ => None,
         }
     }

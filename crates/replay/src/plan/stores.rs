@@ -1,8 +1,11 @@
 //! Stores to mapped files: the mappings are made again, and what was stored there is stored again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::mapped::{self, Store};
+use syscalls::Replay;
+use syscalls::abi::errno;
 use syscalls::mapping::Mapping as Asked;
 use trace::event::{Call, Content, Event, Outcome, StartHow};
 
@@ -13,6 +16,7 @@ use crate::mapped::{KeptStore, MappedFile, Mapping};
 use crate::order::Index;
 use crate::outcome::Stopped;
 use crate::resource::hash_of;
+use crate::treatment::Said;
 
 /// Most stores that are kept until a task has nothing else to do.
 const KEPT_MAX: usize = 1 << 12;
@@ -49,6 +53,53 @@ impl Planner<'_> {
             && let Some(mapping) = &file.mapping
         {
             mapping.reach(offset.saturating_add(Asked::of(&call.args).length.max(call.args[2])));
+        }
+    }
+
+    /// The mapping that a call is about which is made on mapped files, and the offset in its file.
+    pub(super) fn mapping_of(
+        &self,
+        index: Index,
+        call: &Call,
+        said: &Said,
+    ) -> Option<(Arc<Mapping>, u64, Arc<[u8]>)> {
+        if said.replay != Replay::Memory || self.mapped.is_empty() {
+            return None;
+        }
+        let [address, length, ..] = call.args;
+        let process = self.lines[index].process;
+        let (file, offset) = self.mapped.stretch(process, address, length)?;
+        Some((file.mapping.clone()?, offset, Arc::clone(&file.path)))
+    }
+
+    /// Plans a call on a mapped file's memory.
+    pub(super) fn in_memory(
+        &mut self,
+        index: Index,
+        event: &Event,
+        call: &Call,
+        said: &Said,
+        (mapping, offset, path): (Arc<Mapping>, u64, Arc<[u8]>),
+    ) {
+        let Outcome::Returned { exit_tsc, ret } = call.outcome else {
+            return self.count_simulated();
+        };
+        let of_the_machine = [errno::ENOMEM, errno::EAGAIN, errno::EINTR];
+        if errno::of_result(ret).is_some_and(|error| of_the_machine.contains(&error)) {
+            return self.count_simulated();
+        }
+        let exit = exit_tsc.max(event.tsc);
+        if !self.again_in_memory(index, event, call, said, (exit, ret)) {
+            return;
+        }
+        let line = &mut self.lines[index];
+        let call_at = line.batch.calls.len() as u32 - 1;
+        line.open_what(What::Memory { call: call_at, mapping, offset });
+        if self.others_matter() {
+            // What was stored there before is.
+            let length = call.args[1];
+            let does = Does::Reads { at: Some(offset), asked: length, got: length };
+            self.order_by_bytes(index, Some(Bytes { file: hash_of(&path), moves: None, does }));
         }
     }
 
@@ -130,8 +181,18 @@ impl Planner<'_> {
     /// A process begins with what its maker has mapped.
     pub(super) fn inherit_mappings(&mut self, how: StartHow, process: u32, parent: u32) {
         let maker = self.world.thread(parent).map(|thread| thread.process);
-        if let Some(maker) = maker {
-            self.mapped.started(how, process, maker);
+        let Some(maker) = maker else { return };
+        self.mapped.started(how, process, maker);
+        if how == StartHow::Fork {
+            // The child's mappings are its own from now on.
+            let mut made: HashMap<*const Mapping, Arc<Mapping>> = HashMap::new();
+            self.mapped.each_of(process, |file| {
+                if let Some(mapping) = &mut file.mapping {
+                    let copy = made.entry(Arc::as_ptr(mapping));
+                    let copy = copy.or_insert_with(|| Arc::new(Mapping::copy_of(mapping)));
+                    *mapping = Arc::clone(copy);
+                }
+            });
         }
     }
 

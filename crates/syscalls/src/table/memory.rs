@@ -12,6 +12,7 @@ use crate::shape::{Arg, Gives, Ret, Syscall};
 const MREMAP_FIXED: u64 = 2;
 const MREMAP_DONTUNMAP: u64 = 4;
 
+const ADVICE: &[Arg] = &[addr("addr"), size("length"), one("advice", &f::MADVISE)];
 const ARCH: Arg = one("op", &f::ARCH);
 
 // The kernel reads one bit less of a node mask than maxnode says. If maxnode is one above a
@@ -21,10 +22,10 @@ const ARCH: Arg = one("op", &f::ARCH);
 pub static ROWS: &[Syscall] = &[
     call(9, "mmap", MEMORY.or(DESC), IGNORED, Ret::Address, &[
         addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map).handled(Handler::Map),
-    call(10, "mprotect", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect).handled(Handler::Protect),
+    call(10, "mprotect", MEMORY, IN_MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect).handled(Handler::Protect),
     call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]).does(Act::Unmap).handled(Handler::Unmap),
     call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]),
-    family(25, "mremap", MEMORY, IGNORED, Ret::Address, &[
+    family(25, "mremap", MEMORY, IN_MEMORY, Ret::Address, &[
         addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
         when_set(3, MREMAP_FIXED, Ret::Address, &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
@@ -32,9 +33,17 @@ pub static ROWS: &[Syscall] = &[
             addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")]),
         otherwise(Ret::Address, &[addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP)]),
     ]).handled(Handler::Remap),
-    call(26, "msync", MEMORY.or(SYNC), IGNORED, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]).handled(Handler::Settle { of: Settled::Memory }),
-    call(27, "mincore", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
-    call(28, "madvise", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length"), one("advice", &f::MADVISE)]).handled(Handler::Settle { of: Settled::Memory }),
+    call(26, "msync", MEMORY.or(SYNC), IN_MEMORY, Ret::Int, &[addr("addr"), size("length"), bits("flags", &f::MSYNC)]).handled(Handler::Settle { of: Settled::Memory }),
+    call(27, "mincore", MEMORY, IN_MEMORY, Ret::Int, &[addr("addr"), size("length"), output("vec", Bytes, PagesArg(1))]),
+    family(28, "madvise", MEMORY, IN_MEMORY, Ret::Int, ADVICE, &[
+        // What takes room, breaks memory, or has threads die of it.
+        when(2, 23, Ret::Int, ADVICE).replayed(IGNORED),
+        when(2, 100, Ret::Int, ADVICE).replayed(IGNORED),
+        when(2, 101, Ret::Int, ADVICE).replayed(IGNORED),
+        when(2, 102, Ret::Int, ADVICE).replayed(IGNORED),
+        when(2, 103, Ret::Int, ADVICE).replayed(IGNORED),
+        otherwise(Ret::Int, ADVICE),
+    ]).handled(Handler::Settle { of: Settled::Memory }),
     call(149, "mlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
     call(150, "munlock", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len")]),
     call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]).handled(Handler::LockAll),

@@ -31,6 +31,7 @@ pub const NUMBERS: Replay = Replay::Numbers;
 pub const TASK: Replay = Replay::Task;
 pub const SIMULATED: Replay = Replay::Simulated;
 pub const LEFT_OUT: Replay = Replay::LeftOut;
+pub const IN_MEMORY: Replay = Replay::Memory;
 pub const IGNORED: Replay = Replay::Ignored;
 
 /// Creates the row of a call without variants.
