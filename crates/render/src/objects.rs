@@ -230,6 +230,9 @@ fn call(
     json.key("errno").optional_str(errno.as_deref());
     json.key("enter_ns").uint(moment.enter_ns);
     json.key("exit_ns").optional_uint(moment.exit_ns);
+    if let Some(submitted_ns) = moment.submitted_ns {
+        json.key("submitted_ns").uint(submitted_ns);
+    }
     json.key("site").uint(call.site);
     if decoded.unknown_variant {
         json.key("note").str("buffer not captured");

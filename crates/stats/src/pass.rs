@@ -19,6 +19,8 @@ pub struct Occasion<'a> {
     pub enter_ns: u64,
     /// Return time of a call.
     pub exit_ns: Option<u64>,
+    /// When an operation was submitted.
+    pub submitted_ns: Option<u64>,
 }
 
 impl<'a> Occasion<'a> {
@@ -30,15 +32,22 @@ impl<'a> Occasion<'a> {
         }
     }
 
-    /// Returns the duration of a call, `None` if it did not return.
+    /// Returns the duration of a call, of an operation from its submission on; `None` if it did not
+    /// return.
     pub fn duration_ns(&self) -> Option<u64> {
-        Some(self.exit_ns?.saturating_sub(self.enter_ns))
+        model::duration_ns((self.enter_ns, self.exit_ns), self.submitted_ns)
+    }
+
+    /// Returns how long the thread was in the call: in none while an operation was in flight.
+    pub fn in_call_ns(&self) -> u64 {
+        self.exit_ns.map_or(0, |exit| exit.saturating_sub(self.enter_ns))
     }
 }
 
 impl<'a> From<&Moment<'a>> for Occasion<'a> {
     fn from(moment: &Moment<'a>) -> Occasion<'a> {
-        Occasion { event: moment.event, enter_ns: moment.enter_ns, exit_ns: moment.exit_ns }
+        let Moment { event, enter_ns, exit_ns, submitted_ns, .. } = *moment;
+        Occasion { event, enter_ns, exit_ns, submitted_ns }
     }
 }
 
@@ -75,7 +84,11 @@ fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
         }
         _ => None,
     };
-    Occasion { event, enter_ns, exit_ns }
+    let submitted_ns = match &event.kind {
+        EventKind::Call(_) => model::operations::submitted(event).map(clock),
+        _ => None,
+    };
+    Occasion { event, enter_ns, exit_ns, submitted_ns }
 }
 
 /// Limit for the workers: each has its own statistics in memory.

@@ -110,7 +110,8 @@ pub fn fold<F: Fold>(fold: F, calls: &[Made]) -> F {
 /// Folds events.
 pub fn fold_events<F: Fold>(mut fold: F, events: &[Event]) -> F {
     for event in events {
-        fold.add(&Occasion { event, enter_ns: event.tsc, exit_ns: exit_ns(event) });
+        let submitted_ns = model::operations::submitted(event);
+        fold.add(&Occasion { event, enter_ns: event.tsc, exit_ns: exit_ns(event), submitted_ns });
     }
     fold
 }

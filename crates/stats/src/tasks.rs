@@ -93,8 +93,7 @@ impl Thread {
                 self.errors += u64::from(call.error().is_some());
                 let bytes = file_use::of(call.nr).moved(call).unwrap_or(0);
                 self.bytes = self.bytes.saturating_add(bytes);
-                let ns = occasion.duration_ns().unwrap_or(0);
-                self.in_calls_ns = self.in_calls_ns.saturating_add(ns);
+                self.in_calls_ns = self.in_calls_ns.saturating_add(occasion.in_call_ns());
             }
             EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
             EventKind::Start { how, process, parent, pid, tid } => {
