@@ -29,8 +29,9 @@ pub struct Flight {
     pub batch: u32,
     pub order: u32,
     pub args: [u64; 6],
-    /// The kernel chooses its buffer.
+    /// The kernel chooses its buffer, from this group.
     pub unknown_buffer: bool,
+    pub group: u16,
     /// It was completed before: more comes of it.
     pub has_come: bool,
     /// A vector that is kept; 0: none.
@@ -276,6 +277,7 @@ impl Flight {
             order,
             args,
             unknown_buffer: false,
+            group: 0,
             has_come: false,
             vector: 0,
             next: 0,

@@ -38,6 +38,7 @@ mod cells;
 mod chunk;
 mod flights;
 mod lock;
+mod provided;
 mod shadow;
 mod signal;
 mod signal_cases;

@@ -9,12 +9,14 @@ use syscalls::Handler;
 use syscalls::abi::errno::{EINVAL, ENOSYS, is_error};
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
-    CQE_F_MORE, CQE_F_NOTIF, Completion, ENTER_REGISTERED_RING, Params, REGISTER_FILES,
+    AT_BUFFER_RING, BUFFER_GROUP_AT, BufferRing, CQE_BUFFER_AT, CQE_F_BUFFER, CQE_F_MORE,
+    CQE_F_NOTIF, Completion, ENTER_REGISTERED_RING, Params, REGISTER_BUFFER_RING, REGISTER_FILES,
     REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2, REGISTER_FILES2, REGISTER_RESIZE_RINGS,
-    REGISTER_RING_FDS, REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_FILES,
-    UNREGISTER_RING_FDS,
+    REGISTER_RING_FDS, REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_BUFFER_RING,
+    UNREGISTER_FILES, UNREGISTER_RING_FDS,
 };
 use syscalls::capture;
+use syscalls::record;
 use syscalls::requests::Entry;
 
 use crate::call::{self, Call, enter, exit, exit_with};
@@ -83,6 +85,7 @@ fn follow(context: &Context, fd: u64, params: u64) {
         match taken {
             None => continue,
             Some(true) => {
+                ring.buffers.with(|buffers| buffers.clear());
                 ring.registered.store(0, Ordering::Relaxed);
                 ring.process.store(context.process().number.get(), Ordering::Relaxed);
                 ring.add_name(fd);
@@ -136,7 +139,9 @@ fn submit(context: &Context, call: &Call) {
     Stream::publish(context);
     let ret = call.make();
     if let Some(batch) = batch {
-        settle(context, ring, batch, u32::try_from(ret).unwrap_or(0));
+        let is_polled = ring.queues.with(|queues| queues.is_polled());
+        let made = if is_polled { u32::MAX } else { u32::try_from(ret).unwrap_or(0) };
+        settle(context, ring, batch, made);
     }
     exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
 }
@@ -146,6 +151,8 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<u32> {
     take_back(context);
     ring.queues.with(|queues| {
         queues.tell_taken();
+        // Whoever takes entries by itself takes all that there are.
+        let count = if queues.is_polled() { u32::MAX } else { count };
         if count == 0 || !queues.is_open() {
             return None;
         }
@@ -154,7 +161,9 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<u32> {
         context.batch.set(batch);
         context.batch_ring.set(queues.id as u32);
         let id = queues.id;
+        let is_polled = queues.is_polled();
         queues.submit(count, |order, entry, found| {
+            let order = if is_polled { record::submit::TAKEN } else { order };
             if !context.silent.get() {
                 submit_one(context, id, (entry, &found), (batch, order));
             }
@@ -169,9 +178,12 @@ fn take_back(context: &Context) {
     if batch == 0 {
         return;
     }
-    space().flights.with(|flights| flights.take_back(batch, 0));
-    let place = (u64::from(context.batch_ring.take())).checked_sub(FIRST_NAME);
-    if let Some(ring) = place.and_then(|place| space().rings.all.get(place as usize)) {
+    let ring = by_id(context.batch_ring.take().into());
+    let is_polled = ring.is_some_and(|ring| ring.queues.with(|queues| queues.is_polled()));
+    if !is_polled {
+        space().flights.with(|flights| flights.take_back(batch, 0));
+    }
+    if let Some(ring) = ring {
         ring.queues.with(|queues| {
             if queues.is_open() {
                 queues.submitted();
@@ -204,7 +216,10 @@ fn submit_one(context: &Context, id: u64, (entry, found): (&mut Entry, &Found), 
     let data = entry.user_data();
     let given_by_program = *entry;
     let mut flight = Flight::new(id, data, data, place, args);
-    flight.unknown_buffer = entry.selects_buffer();
+    (flight.unknown_buffer, flight.group) = (entry.selects_buffer(), entry.group());
+    if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
+        ring.buffers.with(|buffers| buffers.provide(provided));
+    }
     let process = context.process().number.get();
     let number = space().flights.with(|flights| {
         if entry.skips_success() {
@@ -260,8 +275,11 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
         true => flights.look(id, done.user_data),
         false => flights.take(id, done.user_data, None),
     });
-    let Some(flight) = found else { return };
+    let Some(mut flight) = found else { return };
     done.user_data = flight.data;
+    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
+        find_buffer(context, &mut flight, (done.flags >> CQE_BUFFER_AT) as u16);
+    }
     if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
         return flights.with(|flights| {
             if !more {
@@ -279,6 +297,37 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
     if !more {
         flights.with(|flights| flights.release(&flight));
     }
+}
+
+/// Returns the ring that operations in flight know by a number.
+fn by_id(id: u64) -> Option<&'static Ring> {
+    space().rings.all.get(id.checked_sub(FIRST_NAME)? as usize)
+}
+
+/// Gives an operation the buffer that the kernel has chosen for it.
+fn find_buffer(context: &Context, flight: &mut Flight, number: u16) {
+    let (Some(ring), Some(arg)) =
+        (by_id(flight.owner), operations::output_bytes(capture::operation(flight.nr)))
+    else {
+        return;
+    };
+    let read = |at| memory::read(context, at);
+    let found = ring.buffers.with(|buffers| buffers.find((flight.group, number), read));
+    let Some((at, bytes)) = found else { return };
+    flight.unknown_buffer = false;
+    flight.args[arg] = at;
+    if let Some(count @ 0) = flight.args.get_mut(arg + 1) {
+        *count = bytes.into();
+    }
+}
+
+/// The buffers of a ring were changed.
+fn buffers_change(context: &Context, ring: &Ring, what: u64, at: u64) {
+    let Some(list) = memory::read::<BufferRing>(context, at) else { return };
+    ring.buffers.with(|buffers| match what {
+        REGISTER_BUFFER_RING => buffers.list(list),
+        _ => buffers.unlist(list.group),
+    });
 }
 
 fn register(context: &Context, call: &Call) {
@@ -310,6 +359,9 @@ fn register(context: &Context, call: &Call) {
     }
     if !is_error(ret) {
         files_change(context, ring, what, at, count);
+        if matches!(what, REGISTER_BUFFER_RING | UNREGISTER_BUFFER_RING) {
+            buffers_change(context, ring, what, at);
+        }
     }
     exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
 }
@@ -380,6 +432,12 @@ pub fn mapped(context: &Context, args: &[u64; 6], at: u64) {
     let [_, bytes, _, flags, fd, offset] = *args;
     if !space().has_rings.get() || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
         return;
+    }
+    if let Some(group) = offset.checked_sub(AT_BUFFER_RING).map(|rest| rest >> BUFFER_GROUP_AT)
+        && let Ok(group) = u16::try_from(group)
+        && let Some(ring) = find(context, fd)
+    {
+        return ring.buffers.with(|buffers| buffers.mapped(group, at));
     }
     if !is_of_queues(offset) {
         return;
