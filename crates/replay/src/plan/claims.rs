@@ -30,3 +30,12 @@ pub struct Claims {
     /// The number by which an operation in flight got its file.
     pub uses: Option<i32>,
 }
+
+impl Claims {
+    /// Whether it claims nothing but bytes of a queue.
+    pub fn are_of_queue(&self) -> bool {
+        let Claims { names, bytes, doubts: _, lock, flow, numbers } = self;
+        let others = names.is_some() || bytes.is_some() || lock.is_some() || numbers.is_some();
+        flow.is_some() && !others
+    }
+}
