@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
 use syscalls::abi::rings::{
     AT_COMPLETIONS, AT_ENTRIES, AT_QUEUES, Completion, FEAT_SINGLE_MMAP, Params, SETUP_CQE32,
-    SETUP_KNOWN, SETUP_NO_SQARRAY, SETUP_SQE128, SETUP_SQPOLL, SQ_NEED_WAKEUP, SQ_TASKRUN,
+    SETUP_KNOWN, SETUP_NO_SQARRAY, SETUP_SQE128, SETUP_SQPOLL, SETUP_TASKRUN_FLAG, SQ_NEED_WAKEUP,
+    SQ_OVERFLOW, SQ_TASKRUN,
 };
 use syscalls::requests::{ENTRY_BYTES, Entry};
 
@@ -74,6 +75,10 @@ pub struct Queues {
     completed: u32,
     /// Threads between copying submissions and the kernel's answer.
     pub submitting: u32,
+    /// Threads that are in the kernel with it, or about to be.
+    pub entering: u32,
+    /// It has no descriptors any more, and goes when the last of them returns.
+    pub is_left: bool,
     /// The process is a copy: another one may have copied more.
     is_copy: bool,
     /// The program has mapped the shadow.
@@ -122,6 +127,7 @@ impl Queues {
         self.files.fill(0);
         (self.submitted, self.completed) = (self.real(sq.head), self.real(cq.head));
         (self.submitting, self.is_copy, self.is_given) = (0, false, false);
+        (self.entering, self.is_left) = (0, false);
         self.show_flags();
         true
     }
@@ -160,6 +166,7 @@ impl Queues {
     /// The process was forked.
     pub fn copied(&mut self) {
         (self.submitting, self.is_copy) = (0, true);
+        (self.entering, self.is_left) = (0, false);
     }
 
     /// Puts the shadow in the place of a mapping of the queues that the program has just made. Returns
@@ -195,7 +202,10 @@ impl Queues {
     fn show_flags(&self) {
         let Params { sq, cq, .. } = &self.params;
         let order = Ordering::Relaxed;
-        let mut flags = self.real(sq.flags) | SQ_TASKRUN;
+        // A program that has asked for one of the two may do something else if it sees that.
+        let asked = self.params.flags & SETUP_TASKRUN_FLAG != 0;
+        let enter = if asked { SQ_OVERFLOW } else { SQ_TASKRUN };
+        let mut flags = self.real(sq.flags) | enter;
         if self.is_polled() {
             flags |= SQ_NEED_WAKEUP;
         }

@@ -1,5 +1,6 @@
 //! What a program submits, as the agent needs it.
 
+use crate::abi::rings::{CANCEL_ALL, CANCEL_OTHERWISE};
 use crate::operations::{Request, number};
 use crate::table::operations::AIO;
 use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN};
@@ -61,6 +62,11 @@ const DESCRIPTOR_AT: usize = 4;
 const FILE_INDEX_AT: usize = 44;
 const FIXED_FILE: u8 = 1;
 const GROUP_AT: usize = 40;
+const ADDRESS_AT: usize = 16;
+const OP_FLAGS_AT: usize = 28;
+const POLL_REMOVE: u8 = 7;
+const TIMEOUT_REMOVE: u8 = 12;
+const ASYNC_CANCEL: u8 = 14;
 /// The opcode that gives a ring buffers.
 const PROVIDES: u8 = 31;
 /// The flag for an entry that begins when all before it have ended.
@@ -115,6 +121,23 @@ impl Entry {
         })
     }
 
+    /// Returns the data by which it names other operations, and whether it means all of them.
+    pub fn cancels(&self) -> Option<(u64, bool)> {
+        let flags = number(&self.0, OP_FLAGS_AT, 4) as u32;
+        let all = match self.0[0] {
+            ASYNC_CANCEL if flags & CANCEL_OTHERWISE != 0 => return None,
+            ASYNC_CANCEL => flags & CANCEL_ALL != 0,
+            POLL_REMOVE | TIMEOUT_REMOVE => false,
+            _ => return None,
+        };
+        Some((number(&self.0, ADDRESS_AT, 8), all))
+    }
+
+    /// Sets that data.
+    pub fn set_cancelled(&mut self, data: u64) {
+        self.0[ADDRESS_AT..ADDRESS_AT + 8].copy_from_slice(&data.to_le_bytes());
+    }
+
     /// Returns true if the next entry begins when this one has ended.
     pub fn is_linked(&self) -> bool {
         self.0[1] & LINKS != 0
@@ -161,6 +184,23 @@ mod tests {
         assert_eq!(request.args(&read.0, 0x1000), expected);
         assert_eq!(crate::by_number(request.nr.into()).unwrap().name, "aio:PREAD");
         assert_eq!(read.tag(), word(0));
+    }
+
+    #[test]
+    fn what_is_cancelled_is_known_by_its_data() {
+        let mut entry = Entry([0; ENTRY_BYTES]);
+        entry.set_cancelled(0x1234);
+        for (opcode, flags, expected) in [
+            (14, 0, Some((0x1234, false))),
+            (14, 1, Some((0x1234, true))),
+            (14, 3, None),
+            (7, 1, Some((0x1234, false))),
+            (12, 0, Some((0x1234, false))),
+            (22, 0, None),
+        ] {
+            (entry.0[0], entry.0[OP_FLAGS_AT]) = (opcode, flags);
+            assert_eq!(entry.cancels(), expected, "{opcode} {flags}");
+        }
     }
 
     #[test]

@@ -28,7 +28,8 @@ const SETUP_ATTACH_WQ: u32 = 1 << 5;
 const SETUP_R_DISABLED: u32 = 1 << 6;
 const SETUP_SUBMIT_ALL: u32 = 1 << 7;
 const SETUP_COOP_TASKRUN: u32 = 1 << 8;
-const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
+/// The program looks at [`SQ_TASKRUN`].
+pub const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
 const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 /// Entries are twice as long.
@@ -54,6 +55,9 @@ pub const ENTER_REGISTERED_RING: u64 = 1 << 4;
 
 /// In the flags of the submission queue: completions are to be had by entering the kernel.
 pub const SQ_TASKRUN: u32 = 1 << 2;
+
+/// In the flags of the submission queue: there was no room for completions, which are to be had likewise.
+pub const SQ_OVERFLOW: u32 = 1 << 1;
 
 /// In the flags of the submission queue: the thread that takes entries sleeps.
 pub const SQ_NEED_WAKEUP: u32 = 1 << 0;
@@ -93,6 +97,12 @@ pub const BUFFER_RING_IS_MAPPED: u16 = 1;
 pub const AT_BUFFER_RING: u64 = 0x8000_0000;
 /// That place.
 pub const BUFFER_GROUP_AT: u32 = 16;
+/// Cancels operations, and waits until that is done.
+pub const REGISTER_SYNC_CANCEL: u64 = 24;
+/// What is cancelled: all that fit.
+pub const CANCEL_ALL: u32 = 1 << 0;
+/// What is cancelled is not known by its data, but by its file, its operation, or is anything.
+pub const CANCEL_OTHERWISE: u32 = 1 << 1 | 1 << 2 | 1 << 5;
 /// Makes queues longer or shorter.
 pub const REGISTER_RESIZE_RINGS: u64 = 33;
 
@@ -194,4 +204,23 @@ pub struct ListedBuffer {
     /// Its number.
     pub number: u16,
     reserved: u16,
+}
+
+/// What a program registers to cancel operations.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Cancel {
+    /// What the program has given to the entry.
+    pub data: u64,
+    fd: i32,
+    /// Flags.
+    pub flags: u32,
+    rest: [u64; 6],
+}
+
+impl Cancel {
+    /// Cancels what has this data, and waits for nothing.
+    pub fn of(data: u64, flags: u32) -> Cancel {
+        Cancel { data, fd: -1, flags, rest: [0; 6] }
+    }
 }
