@@ -388,25 +388,6 @@ static void by_threads(void) {
     end(&shared.ring);
 }
 
-// Rings of other kinds stay as they are, and so do their results.
-static void passed(void) {
-    struct ring ring = setup(4, IORING_SETUP_SQPOLL);
-    if (!has_rings) {
-        has_rings = 1;
-        return;
-    }
-    next(&ring, IORING_OP_NOP, 0, NULL, 0, 0)->user_data = 7;
-    struct io_uring_cqe done;
-    atomic_thread_fence(memory_order_seq_cst);
-    while (!take(&ring, &done)) {
-        unsigned flags = IORING_ENTER_GETEVENTS;
-        if (atomic_load(ring.flags) & IORING_SQ_NEED_WAKEUP) flags |= IORING_ENTER_SQ_WAKEUP;
-        CHECK(syscall(SYS_io_uring_enter, ring.fd, 0, 0, flags, NULL, 0) >= 0);
-    }
-    CHECK(done.res == 0 && done.user_data == 7);
-    end(&ring);
-}
-
 static void on_alarm(int signal) { (void)signal; }
 
 static void interrupted(void) {
@@ -459,6 +440,5 @@ int main(int argc, char **argv) {
     by_threads();
     interrupted();
     left_behind();
-    if (argc > 2) passed();
     return 0;
 }

@@ -68,8 +68,15 @@ def moved(call):
     return None
 
 
-def duration(call):
+def in_call(call):
     return None if call["exit_ns"] is None else call["exit_ns"] - call["enter_ns"]
+
+
+def duration(call):
+    """An operation takes from its submission to where it was found completed."""
+    if call["exit_ns"] is None or "submitted_ns" not in call:
+        return in_call(call)
+    return call["enter_ns"] - call["submitted_ns"]
 
 
 def check_quantiles(what, row, values, suffix):
@@ -166,7 +173,7 @@ def check_tasks(stat, calls, events, view):
         exact[pid, "calls"] += 1
         exact[pid, "errors"] += call["errno"] is not None
         exact[pid, "bytes"] += moved(call) or 0
-        exact[pid, "in_calls_ns"] += duration(call) or 0
+        exact[pid, "in_calls_ns"] += in_call(call) or 0
     for event in events:
         if event["type"] == "stall":
             exact[str(event["pid"]), "stall_ns"] += number(event["ns"])

@@ -29,8 +29,9 @@ pub struct Flight {
     pub batch: u32,
     pub order: u32,
     pub args: [u64; 6],
-    /// The kernel chooses its buffer.
+    /// The kernel chooses its buffer, from this group.
     pub unknown_buffer: bool,
+    pub group: u16,
     /// It was completed before: more comes of it.
     pub has_come: bool,
     /// A vector that is kept; 0: none.
@@ -162,6 +163,16 @@ impl Flights {
         self.0.as_ref().is_some_and(|table| table.find(owner, tag, |_| true).is_some())
     }
 
+    /// Returns another name of an operation with this data, above `than`.
+    pub fn other_name(&self, owner: u64, data: u64, than: u64) -> Option<u64> {
+        let table = self.0.as_ref()?;
+        let all = table.flights.iter().take(table.used as usize);
+        let others = all.filter(|flight| {
+            flight.owner == owner && flight.data == data && flight.tag != data && flight.tag > than
+        });
+        others.map(|flight| flight.tag).min()
+    }
+
     /// Returns a number for an operation whose name another one has.
     pub fn next_name(&mut self) -> u32 {
         let Some(table) = &mut self.0 else { return 0 };
@@ -276,6 +287,7 @@ impl Flight {
             order,
             args,
             unknown_buffer: false,
+            group: 0,
             has_come: false,
             vector: 0,
             next: 0,

@@ -39,6 +39,7 @@ mod chunk;
 mod cpu_time;
 mod flights;
 mod lock;
+mod provided;
 mod shadow;
 mod signal;
 mod signal_cases;

@@ -96,6 +96,7 @@ pub enum Need {
     MapShared,
     MapAgain,
     SameFile,
+    CancelInRing,
 }
 
 /// When a call is made.
@@ -202,7 +203,7 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_UNTRACED) as u64;
 
 /// All of them, in the order of [`Need`].
-pub const ALL: [Row; Need::SameFile as usize + 1] = [
+pub const ALL: [Row; Need::CancelInRing as usize + 1] = [
     of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
     of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
     any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
@@ -296,6 +297,7 @@ pub const ALL: [Row; Need::SameFile as usize + 1] = [
     any(Need::MapShared, raw::__NR_mmap).made(When::Unfiltered),
     any(Need::MapAgain, raw::__NR_mremap).made(When::Unfiltered),
     any(Need::SameFile, raw::__NR_kcmp).made(When::Unfiltered),
+    any(Need::CancelInRing, raw::__NR_io_uring_register).made(When::Unfiltered),
 ];
 
 const _: () = {

@@ -64,6 +64,13 @@ pub fn complete(
     Stream::publish(context);
 }
 
+/// Returns the argument that points to a buffer for output, whose length follows.
+pub fn output_bytes(row: &Row) -> Option<usize> {
+    let mut ops = row.ops[..usize::from(row.nops)].iter();
+    let found = ops.find(|op| op.how == How::Bytes && op.dir == syscalls::Dir::Out)?;
+    Some(usize::from(found.arg))
+}
+
 /// Returns the argument that points to a vector for output.
 pub fn output_vector(row: &Row) -> Option<usize> {
     let mut ops = row.ops[..usize::from(row.nops)].iter();

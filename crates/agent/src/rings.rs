@@ -9,15 +9,18 @@ use syscalls::Handler;
 use syscalls::abi::errno::{EINVAL, ENOSYS, is_error};
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
-    CQE_F_MORE, CQE_F_NOTIF, Completion, ENTER_REGISTERED_RING, Params, REGISTER_FILES,
-    REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2, REGISTER_FILES2, REGISTER_RESIZE_RINGS,
-    REGISTER_RING_FDS, REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_FILES,
+    AT_BUFFER_RING, BUFFER_GROUP_AT, BufferRing, CANCEL_ALL, CANCEL_OTHERWISE, CQE_BUFFER_AT,
+    CQE_F_BUFFER, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion, ENTER_REGISTERED_RING, Params,
+    REGISTER_BUFFER_RING, REGISTER_FILES, REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2,
+    REGISTER_FILES2, REGISTER_RESIZE_RINGS, REGISTER_RING_FDS, REGISTER_SYNC_CANCEL,
+    REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_BUFFER_RING, UNREGISTER_FILES,
     UNREGISTER_RING_FDS,
 };
 use syscalls::capture;
+use syscalls::record;
 use syscalls::requests::Entry;
 
-use crate::call::{self, Call, enter, exit, exit_with};
+use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
 use crate::context::{Context, space};
 use crate::flights::{Buffers, Flight, VECTOR_MAX};
 use crate::needs::Need;
@@ -48,7 +51,9 @@ fn set_up(context: &Context, call: &Call) {
     if ret >= 0 && !is_left_alone(context) {
         // A ring that had this number was closed without our seeing it.
         forget_names(ret as u64, ret as u64);
-        follow(context, ret as u64, call.args[1]);
+        if follow(context, ret as u64, call.args[1]) {
+            return exit_saying(context, call, ret, record::watched::YES);
+        }
     }
     exit(context, call, ret);
 }
@@ -71,8 +76,9 @@ fn is_left_alone(context: &Context) -> bool {
         || context.arena.get().is_none_or(passed)
 }
 
-fn follow(context: &Context, fd: u64, params: u64) {
-    let Some(params) = memory::read::<Params>(context, params) else { return };
+/// Begins to capture a new ring. Returns false if that cannot be.
+fn follow(context: &Context, fd: u64, params: u64) -> bool {
+    let Some(params) = memory::read::<Params>(context, params) else { return false };
     let space = space();
     space.flights.with(|flights| flights.prepare());
     for (ring, id) in space.rings.all.iter().zip(FIRST_NAME..) {
@@ -80,18 +86,17 @@ fn follow(context: &Context, fd: u64, params: u64) {
             true => None,
             false => Some(queues.open(fd, id, &params)),
         });
-        match taken {
-            None => continue,
-            Some(true) => {
-                ring.registered.store(0, Ordering::Relaxed);
-                ring.process.store(context.process().number.get(), Ordering::Relaxed);
-                ring.add_name(fd);
-                space.has_rings.set(true);
-            }
-            Some(false) => {}
+        let Some(is_open) = taken else { continue };
+        if is_open {
+            ring.buffers.with(|buffers| buffers.clear());
+            ring.registered.store(0, Ordering::Relaxed);
+            ring.process.store(context.process().number.get(), Ordering::Relaxed);
+            ring.add_name(fd);
+            space.has_rings.set(true);
         }
-        return;
+        return is_open;
     }
+    false
 }
 
 /// Returns the ring that a descriptor leads to. One that we have not seen made is compared with those
@@ -136,42 +141,72 @@ fn submit(context: &Context, call: &Call) {
     Stream::publish(context);
     let ret = call.make();
     if let Some(batch) = batch {
-        settle(context, ring, batch, u32::try_from(ret).unwrap_or(0));
+        let is_polled = ring.queues.with(|queues| queues.is_polled());
+        let made = if is_polled { u32::MAX } else { u32::try_from(ret).unwrap_or(0) };
+        settle(context, ring, batch, made);
     }
-    exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
+    exit_with(context, call, ret, || {
+        ring.queues.with(|queues| complete(context, queues));
+        context.batch_ring.set(0);
+        returns(context, ring);
+    });
 }
 
-/// Copies entries before a call submits them. Returns the number of the call.
-fn begin(context: &Context, ring: &Ring, count: u32) -> Option<u32> {
+/// A thread is not in the kernel any more with this ring, which goes if its descriptors went meanwhile.
+fn returns(context: &Context, ring: &Ring) {
+    let goes = ring.queues.with(|queues| {
+        queues.entering = queues.entering.saturating_sub(1);
+        queues.is_open() && queues.entering == 0 && queues.is_left
+    });
+    if goes {
+        give_up(context, ring);
+    }
+}
+
+/// Copies entries before a call submits them. Returns the number of the call, and how many they are.
+fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
     take_back(context);
     ring.queues.with(|queues| {
         queues.tell_taken();
+        if queues.is_open() {
+            queues.entering += 1;
+            context.batch_ring.set(queues.id as u32);
+        }
+        // Whoever takes entries by itself takes all that there are.
+        let count = if queues.is_polled() { u32::MAX } else { count };
         if count == 0 || !queues.is_open() {
             return None;
         }
         let batch = space().flights.with(|flights| flights.next_batch()).unwrap_or(u32::MAX);
         queues.submitting += 1;
         context.batch.set(batch);
-        context.batch_ring.set(queues.id as u32);
         let id = queues.id;
+        let (is_polled, mut copied) = (queues.is_polled(), 0);
         queues.submit(count, |order, entry, found| {
+            copied = order + 1;
+            let order = if is_polled { record::submit::TAKEN } else { order };
             if !context.silent.get() {
                 submit_one(context, id, (entry, &found), (batch, order));
             }
         });
-        Some(batch)
+        Some((batch, copied))
     })
 }
 
 /// What a call has left that a signal handler kept from being made is not submitted.
 fn take_back(context: &Context) {
-    let batch = context.batch.take();
+    let (batch, ring) = (context.batch.take(), by_id(context.batch_ring.take().into()));
+    if let Some(ring) = ring {
+        returns(context, ring);
+    }
     if batch == 0 {
         return;
     }
-    space().flights.with(|flights| flights.take_back(batch, 0));
-    let place = (u64::from(context.batch_ring.take())).checked_sub(FIRST_NAME);
-    if let Some(ring) = place.and_then(|place| space().rings.all.get(place as usize)) {
+    let is_polled = ring.is_some_and(|ring| ring.queues.with(|queues| queues.is_polled()));
+    if !is_polled {
+        space().flights.with(|flights| flights.take_back(batch, 0));
+    }
+    if let Some(ring) = ring {
         ring.queues.with(|queues| {
             if queues.is_open() {
                 queues.submitted();
@@ -181,15 +216,16 @@ fn take_back(context: &Context) {
 }
 
 /// Of what the call was to submit, the kernel has taken so many.
-fn settle(context: &Context, ring: &Ring, batch: u32, made: u32) {
-    space().flights.with(|flights| flights.take_back(batch, made));
+fn settle(context: &Context, ring: &Ring, (batch, copied): (u32, u32), made: u32) {
+    if made < copied {
+        space().flights.with(|flights| flights.take_back(batch, made));
+    }
     ring.queues.with(|queues| {
         if queues.is_open() {
             queues.submitted();
         }
     });
     context.batch.set(0);
-    context.batch_ring.set(0);
 }
 
 /// Records an entry, and the memory that goes in.
@@ -204,7 +240,13 @@ fn submit_one(context: &Context, id: u64, (entry, found): (&mut Entry, &Found), 
     let data = entry.user_data();
     let given_by_program = *entry;
     let mut flight = Flight::new(id, data, data, place, args);
-    flight.unknown_buffer = entry.selects_buffer();
+    (flight.unknown_buffer, flight.group) = (entry.selects_buffer(), entry.group());
+    if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
+        ring.buffers.with(|buffers| buffers.provide(provided));
+    }
+    if let Some((named, all)) = entry.cancels() {
+        cancel((id, named), all, entry);
+    }
     let process = context.process().number.get();
     let number = space().flights.with(|flights| {
         if entry.skips_success() {
@@ -231,6 +273,51 @@ fn submit_one(context: &Context, id: u64, (entry, found): (&mut Entry, &Found), 
     }
     operations::submit(context, &flight, &given);
     core::hint::black_box(&given_by_program);
+}
+
+/// An entry cancels operations by their data, of which some are known by other names.
+fn cancel((id, named): (u64, u64), all: bool, entry: &mut Entry) {
+    let flights = &space().flights;
+    let first = || flights.with(|flights| flights.other_name(id, named, 0));
+    if all {
+        if let Some(fd) = by_id(id).and_then(Ring::some_name) {
+            cancel_others(fd, (id, named), CANCEL_ALL);
+        }
+    } else if !flights.with(|flights| flights.has(id, named))
+        && let Some(other) = first()
+    {
+        entry.set_cancelled(other);
+    }
+}
+
+/// Cancels what is known to the kernel by other names. Returns how many that were.
+fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
+    let (mut cancelled, mut last) = (0, 0);
+    while let Some(other) = space().flights.with(|flights| flights.other_name(id, named, last)) {
+        let own = Cancel::of(other, flags);
+        let args = [fd, REGISTER_SYNC_CANCEL, &raw const own as u64, 1, 0, 0];
+        cancelled += i64::from(!is_error(sys::call(Need::CancelInRing, args)));
+        last = other;
+    }
+    cancelled
+}
+
+/// io_uring_register cancels operations by their data.
+fn cancel_by_call(context: &Context, call: &Call, ring: &Ring, asked: &Cancel) -> i64 {
+    let (id, fd) = (ring.queues.with(|queues| queues.id), call.args[0]);
+    let all = asked.flags & CANCEL_ALL != 0;
+    let has =
+        Stream::while_busy(context, || space().flights.with(|flights| flights.has(id, asked.data)));
+    let others = match all || !has {
+        true => Stream::while_busy(context, || {
+            cancel_others(fd, (id, asked.data), asked.flags & CANCEL_ALL)
+        }),
+        false => 0,
+    };
+    match call.make() {
+        ret if others == 0 => ret,
+        ret => others * i64::from(all) + ret.max(0),
+    }
 }
 
 /// Reads the vector of an operation that will fill it, if it can be kept.
@@ -260,8 +347,11 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
         true => flights.look(id, done.user_data),
         false => flights.take(id, done.user_data, None),
     });
-    let Some(flight) = found else { return };
+    let Some(mut flight) = found else { return };
     done.user_data = flight.data;
+    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
+        find_buffer(context, &mut flight, (done.flags >> CQE_BUFFER_AT) as u16);
+    }
     if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
         return flights.with(|flights| {
             if !more {
@@ -281,6 +371,37 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
     }
 }
 
+/// Returns the ring that operations in flight know by a number.
+fn by_id(id: u64) -> Option<&'static Ring> {
+    space().rings.all.get(id.checked_sub(FIRST_NAME)? as usize)
+}
+
+/// Gives an operation the buffer that the kernel has chosen for it.
+fn find_buffer(context: &Context, flight: &mut Flight, number: u16) {
+    let (Some(ring), Some(arg)) =
+        (by_id(flight.owner), operations::output_bytes(capture::operation(flight.nr)))
+    else {
+        return;
+    };
+    let read = |at| memory::read(context, at);
+    let found = ring.buffers.with(|buffers| buffers.find((flight.group, number), read));
+    let Some((at, bytes)) = found else { return };
+    flight.unknown_buffer = false;
+    flight.args[arg] = at;
+    if let Some(count @ 0) = flight.args.get_mut(arg + 1) {
+        *count = bytes.into();
+    }
+}
+
+/// The buffers of a ring were changed.
+fn buffers_change(context: &Context, ring: &Ring, what: u64, at: u64) {
+    let Some(list) = memory::read::<BufferRing>(context, at) else { return };
+    ring.buffers.with(|buffers| match what {
+        REGISTER_BUFFER_RING => buffers.list(list),
+        _ => buffers.unlist(list.group),
+    });
+}
+
 fn register(context: &Context, call: &Call) {
     let [fd, what, at, count, ..] = *call.args;
     let by_number = what & REGISTER_USE_REGISTERED_RING != 0;
@@ -296,7 +417,14 @@ fn register(context: &Context, call: &Call) {
         // The shadow keeps its length: as in kernels before 6.13.
         return exit(context, call, -i64::from(EINVAL));
     }
-    let ret = call.make();
+    let cancel = match what {
+        REGISTER_SYNC_CANCEL if !by_number => memory::read::<Cancel>(context, at),
+        _ => None,
+    };
+    let ret = match cancel.filter(|cancel| cancel.flags & CANCEL_OTHERWISE == 0) {
+        Some(asked) => cancel_by_call(context, call, ring, &asked),
+        None => call.make(),
+    };
     if ret > 0 && matches!(what, REGISTER_RING_FDS | UNREGISTER_RING_FDS) {
         for number in 0..count.min(ret as u64).min(REGISTERED_MAX as u64) {
             let update = memory::read::<[u32; 4]>(context, at + 16 * number);
@@ -310,6 +438,9 @@ fn register(context: &Context, call: &Call) {
     }
     if !is_error(ret) {
         files_change(context, ring, what, at, count);
+        if matches!(what, REGISTER_BUFFER_RING | UNREGISTER_BUFFER_RING) {
+            buffers_change(context, ring, what, at);
+        }
     }
     exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
 }
@@ -380,6 +511,12 @@ pub fn mapped(context: &Context, args: &[u64; 6], at: u64) {
     let [_, bytes, _, flags, fd, offset] = *args;
     if !space().has_rings.get() || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
         return;
+    }
+    if let Some(group) = offset.checked_sub(AT_BUFFER_RING).map(|rest| rest >> BUFFER_GROUP_AT)
+        && let Ok(group) = u16::try_from(group)
+        && let Some(ring) = find(context, fd)
+    {
+        return ring.buffers.with(|buffers| buffers.mapped(group, at));
     }
     if !is_of_queues(offset) {
         return;
@@ -502,8 +639,11 @@ fn give_up(context: &Context, ring: &Ring) {
     ring.queues.with(|queues| {
         if queues.is_open() {
             complete(context, queues);
-            leave_in_flight(context, queues.id);
-            queues.close();
+            queues.is_left = queues.entering != 0;
+            if !queues.is_left {
+                leave_in_flight(context, queues.id);
+                queues.close();
+            }
         }
     });
 }

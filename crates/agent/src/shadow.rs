@@ -8,13 +8,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use linux_raw_sys::general as raw;
 use syscalls::abi::rings::{
-    AT_COMPLETIONS, AT_ENTRIES, AT_QUEUES, Completion, FEAT_SINGLE_MMAP, Params, SETUP_NO_SQARRAY,
-    SETUP_USUAL, SQ_TASKRUN,
+    AT_COMPLETIONS, AT_ENTRIES, AT_QUEUES, Completion, FEAT_SINGLE_MMAP, Params, SETUP_CQE32,
+    SETUP_KNOWN, SETUP_NO_SQARRAY, SETUP_SQE128, SETUP_SQPOLL, SETUP_TASKRUN_FLAG, SQ_NEED_WAKEUP,
+    SQ_OVERFLOW, SQ_TASKRUN,
 };
 use syscalls::requests::{ENTRY_BYTES, Entry};
 
 use crate::lock::SpinLock;
 use crate::needs::Need;
+use crate::provided::Buffers;
 use crate::sys;
 
 /// Maximum number of rings that are shadowed.
@@ -40,6 +42,8 @@ pub struct Ring {
     /// The process that has it; 0: a copy of that.
     pub process: AtomicU32,
     pub queues: SpinLock<Queues>,
+    /// Buffers of which the kernel chooses.
+    pub buffers: SpinLock<Buffers>,
 }
 
 /// What is known of an entry.
@@ -71,6 +75,10 @@ pub struct Queues {
     completed: u32,
     /// Threads between copying submissions and the kernel's answer.
     pub submitting: u32,
+    /// Threads that are in the kernel with it, or about to be.
+    pub entering: u32,
+    /// It has no descriptors any more, and goes when the last of them returns.
+    pub is_left: bool,
     /// The process is a copy: another one may have copied more.
     is_copy: bool,
     /// The program has mapped the shadow.
@@ -83,7 +91,7 @@ impl Queues {
     /// Maps queues and shadow of a new ring. Returns false if that cannot be.
     pub fn open(&mut self, fd: u64, id: u64, params: &Params) -> bool {
         let (sq, cq) = (&params.sq, &params.cq);
-        let usual = params.flags & !SETUP_USUAL == 0 && params.features & FEAT_SINGLE_MMAP != 0;
+        let usual = params.flags & !SETUP_KNOWN == 0 && params.features & FEAT_SINGLE_MMAP != 0;
         let most = params.sq_entries.max(params.cq_entries);
         if !usual || most > ENTRIES_MAX || params.sq_entries == 0 || params.cq_entries == 0 {
             return false;
@@ -92,12 +100,12 @@ impl Queues {
             return false;
         }
         let array = if params.flags & SETUP_NO_SQARRAY != 0 { 0 } else { 4 * params.sq_entries };
-        let bytes = (u64::from(cq.cqes) + 16 * u64::from(params.cq_entries))
+        self.params = *params;
+        let bytes = (u64::from(cq.cqes) + self.completion_bytes() * u64::from(params.cq_entries))
             .max(u64::from(sq.array) + u64::from(array))
             .next_multiple_of(4096);
-        let entries = (ENTRY_BYTES as u64 * u64::from(params.sq_entries)).next_multiple_of(4096);
+        let entries = (self.entry_bytes() * u64::from(params.sq_entries)).next_multiple_of(4096);
         let nothing = Memory { at: 0, bytes: 0 };
-        self.params = *params;
         self.real = real(fd, AT_QUEUES, bytes).unwrap_or(nothing);
         self.real_entries = real(fd, AT_ENTRIES, entries).unwrap_or(nothing);
         self.shadow = shared(bytes).unwrap_or(nothing);
@@ -119,6 +127,7 @@ impl Queues {
         self.files.fill(0);
         (self.submitted, self.completed) = (self.real(sq.head), self.real(cq.head));
         (self.submitting, self.is_copy, self.is_given) = (0, false, false);
+        (self.entering, self.is_left) = (0, false);
         self.show_flags();
         true
     }
@@ -139,9 +148,25 @@ impl Queues {
         self.real.at != 0
     }
 
+    /// Whether a thread of the kernel takes entries, whenever it likes.
+    pub fn is_polled(&self) -> bool {
+        self.params.flags & SETUP_SQPOLL != 0
+    }
+
+    fn entry_bytes(&self) -> u64 {
+        let twice = self.params.flags & SETUP_SQE128 != 0;
+        ENTRY_BYTES as u64 * if twice { 2 } else { 1 }
+    }
+
+    fn completion_bytes(&self) -> u64 {
+        let twice = self.params.flags & SETUP_CQE32 != 0;
+        size_of::<Completion>() as u64 * if twice { 2 } else { 1 }
+    }
+
     /// The process was forked.
     pub fn copied(&mut self) {
         (self.submitting, self.is_copy) = (0, true);
+        (self.entering, self.is_left) = (0, false);
     }
 
     /// Puts the shadow in the place of a mapping of the queues that the program has just made. Returns
@@ -173,11 +198,18 @@ impl Queues {
     }
 
     /// Shows the program what the kernel has said, and that completions are to be had by entering:
-    /// only then they can be captured.
+    /// only then they can be captured. Likewise entries are taken only by who is woken.
     fn show_flags(&self) {
         let Params { sq, cq, .. } = &self.params;
         let order = Ordering::Relaxed;
-        self.at(self.shadow, sq.flags).store(self.real(sq.flags) | SQ_TASKRUN, order);
+        // A program that has asked for one of the two may do something else if it sees that.
+        let asked = self.params.flags & SETUP_TASKRUN_FLAG != 0;
+        let enter = if asked { SQ_OVERFLOW } else { SQ_TASKRUN };
+        let mut flags = self.real(sq.flags) | enter;
+        if self.is_polled() {
+            flags |= SQ_NEED_WAKEUP;
+        }
+        self.at(self.shadow, sq.flags).store(flags, order);
         self.at(self.shadow, sq.dropped).store(self.real(sq.dropped), order);
         self.at(self.shadow, cq.overflow).store(self.real(cq.overflow), order);
     }
@@ -231,7 +263,7 @@ impl Queues {
                 let mut entry = self.shadow_entry(index);
                 let found = Found { at: self.entry_at(index), file: self.file_of(&entry) };
                 each(number, &mut entry, found);
-                self.set_real_entry(place, &entry);
+                self.set_real_entry(place, index, &entry);
             }
             self.submitted = self.submitted.wrapping_add(1);
         }
@@ -262,7 +294,7 @@ impl Queues {
     }
 
     fn entry_at(&self, index: u32) -> u64 {
-        self.shadow_entries.at + ENTRY_BYTES as u64 * u64::from(index)
+        self.shadow_entries.at + self.entry_bytes() * u64::from(index)
     }
 
     fn shadow_entry(&self, index: u32) -> Entry {
@@ -272,10 +304,16 @@ impl Queues {
         unsafe { (at as *const Entry).read_volatile() }
     }
 
-    fn set_real_entry(&self, place: u32, entry: &Entry) {
-        let at = self.real_entries.at + ENTRY_BYTES as u64 * u64::from(place);
-        // SAFETY: the place is below the number of entries.
-        unsafe { (at as *mut Entry).write_volatile(*entry) }
+    fn set_real_entry(&self, place: u32, index: u32, entry: &Entry) {
+        let at = (self.real_entries.at + self.entry_bytes() * u64::from(place)) as *mut Entry;
+        // SAFETY: the places are below the number of entries.
+        unsafe {
+            at.write_volatile(*entry);
+            if self.entry_bytes() > ENTRY_BYTES as u64 {
+                let rest = (self.entry_at(index) as *const Entry).add(1);
+                at.add(1).write_volatile(rest.read_volatile());
+            }
+        }
     }
 
     /// After the kernel's answer: what it has not taken will be copied again.
@@ -283,11 +321,13 @@ impl Queues {
         let sq = self.params.sq;
         let taken = self.real(sq.head);
         self.submitting = self.submitting.saturating_sub(1);
-        if self.submitting == 0 {
+        if self.submitting == 0 && !self.is_polled() {
             self.submitted = taken;
             self.at(self.real, sq.tail).store(taken, Ordering::Release);
         }
-        self.at(self.shadow, sq.head).store(taken, Ordering::Release);
+        // What was copied of a polled ring is as good as taken: it is never taken back.
+        let shown = if self.is_polled() { self.submitted } else { taken };
+        self.at(self.shadow, sq.head).store(shown, Ordering::Release);
     }
 
     /// Copies completions. `each` gets them before the program does, and may change what is known by
@@ -300,12 +340,18 @@ impl Queues {
             return;
         }
         while self.completed != tail {
-            let place = u64::from(cq.cqes) + 16 * u64::from(self.completed & (entries - 1));
+            let bytes = self.completion_bytes();
+            let place = u64::from(cq.cqes) + bytes * u64::from(self.completed & (entries - 1));
             // SAFETY: inside both, by the length that was worked out when they were mapped.
             unsafe {
-                let mut done = ((self.real.at + place) as *const Completion).read_volatile();
+                let from = (self.real.at + place) as *const Completion;
+                let to = (self.shadow.at + place) as *mut Completion;
+                let mut done = from.read_volatile();
                 each(&mut done);
-                ((self.shadow.at + place) as *mut Completion).write_volatile(done);
+                to.write_volatile(done);
+                if bytes > size_of::<Completion>() as u64 {
+                    to.add(1).write_volatile(from.add(1).read_volatile());
+                }
             }
             self.completed = self.completed.wrapping_add(1);
         }

@@ -82,8 +82,8 @@ impl Conditions {
     }
 
     /// Checks the conditions that depend on the call alone.
-    pub fn accepts_alone(&self, call: &Call, enter_ns: u64, exit_ns: Option<u64>) -> bool {
-        self.accepts_shape(call, &shape_of(call), enter_ns, exit_ns)
+    pub fn accepts_alone(&self, call: &Call, duration_ns: Option<u64>) -> bool {
+        self.accepts_shape(call, &shape_of(call), duration_ns)
     }
 
     /// Checks all conditions.
@@ -124,21 +124,15 @@ impl Conditions {
 
     fn accepts_call(&self, call: &Call, moment: &Moment<'_>) -> bool {
         let shape = shape_of(call);
-        if !self.accepts_shape(call, &shape, moment.enter_ns, moment.exit_ns) {
+        if !self.accepts_shape(call, &shape, moment.duration_ns()) {
             return false;
         }
         self.paths.is_empty() || self.touches(call, &shape, moment.step, &moment.view())
     }
 
-    fn accepts_shape(
-        &self,
-        call: &Call,
-        shape: &Shape,
-        enter_ns: u64,
-        exit_ns: Option<u64>,
-    ) -> bool {
+    fn accepts_shape(&self, call: &Call, shape: &Shape, duration_ns: Option<u64>) -> bool {
         let failed = call.error().is_some();
-        let slower = |than: u64| exit_ns.is_some_and(|exit| exit.saturating_sub(enter_ns) > than);
+        let slower = |than: u64| duration_ns.is_some_and(|ns| ns > than);
         (self.events.is_none() || self.is_about_calls())
             && self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
             && (!self.failed || failed)

@@ -40,7 +40,7 @@ pub use decode::value::Value;
 pub use descriptors::{Descriptor, DescriptorTable, Entry};
 pub use effects::{changes_nothing, concerns_tasks, open_flags, spawn_flags, word_behind};
 pub use happenings::kernel_layouts;
-pub use moment::Moment;
+pub use moment::{Moment, duration_ns};
 pub use namespace::{File, FileId, Namespace, Paths};
 pub use open_files::{Description, Offset, OpenHasher, OpenId, OpenTable, Origin};
 pub use step::{Step, Through};

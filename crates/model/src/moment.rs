@@ -6,6 +6,7 @@ use trace::event::{Event, EventKind, Outcome, RECORDER};
 use trace::parts::{PartValue, part_id};
 
 use crate::namespace::Namespace;
+use crate::operations::submitted;
 use crate::step::Step;
 use crate::touch::Touch;
 use crate::world::{Credentials, Surroundings, Ties, World};
@@ -29,6 +30,8 @@ pub struct Moment<'a> {
     pub exit_ns: Option<u64>,
     /// How long the thread of a call has computed since its call before, if a walk knows.
     pub user_ns: Option<u64>,
+    /// When an operation was submitted, likewise.
+    pub submitted_ns: Option<u64>,
     /// State of all processes when the event began.
     pub world: &'a World,
     /// Changes made by the event.
@@ -37,6 +40,18 @@ pub struct Moment<'a> {
     pub touch: &'a Touch,
     /// The files, after the event.
     pub files: &'a Namespace,
+}
+
+/// Returns how long a call took that began and ended then, or that was submitted before.
+pub fn duration_ns(
+    (enter_ns, exit_ns): (u64, Option<u64>),
+    submitted_ns: Option<u64>,
+) -> Option<u64> {
+    let exit_ns = exit_ns?;
+    Some(match submitted_ns {
+        Some(submitted_ns) => enter_ns.saturating_sub(submitted_ns),
+        None => exit_ns.saturating_sub(enter_ns),
+    })
 }
 
 /// The number in a part of an event.
@@ -65,6 +80,10 @@ impl<'a> Moment<'a> {
             },
             _ => None,
         };
+        let submitted_ns = match &event.kind {
+            EventKind::Call(_) => submitted(event).map(clock),
+            _ => None,
+        };
         let process = match &event.kind {
             EventKind::Exit { process, .. } => Some(*process),
             EventKind::State(state) => Some(state.process),
@@ -86,7 +105,26 @@ impl<'a> Moment<'a> {
         };
         let (touch, files) = &*NOTHING;
         let user_ns = None;
-        Moment { seq, event, pid, tid, enter_ns, exit_ns, user_ns, world, step, touch, files }
+        Moment {
+            seq,
+            event,
+            pid,
+            tid,
+            enter_ns,
+            exit_ns,
+            submitted_ns,
+            user_ns,
+            world,
+            step,
+            touch,
+            files,
+        }
+    }
+
+    /// Returns how long a call took; of an operation, from its submission to where it was found
+    /// completed. `None` if it did not return.
+    pub fn duration_ns(&self) -> Option<u64> {
+        duration_ns((self.enter_ns, self.exit_ns), self.submitted_ns)
     }
 
     /// Returns the number of the event's process, if known.
@@ -122,5 +160,17 @@ impl<'a> Moment<'a> {
         let thread = self.world.thread(self.event.thread);
         let process = thread.and_then(|thread| self.world.process(thread.process));
         process.is_none_or(|process| process.threads() <= 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_takes_from_its_submission_to_where_it_was_found() {
+        assert_eq!(duration_ns((100, Some(110)), None), Some(10));
+        assert_eq!(duration_ns((100, Some(110)), Some(40)), Some(60));
+        assert_eq!(duration_ns((100, None), Some(40)), None, "nobody knows when it ended");
     }
 }

@@ -374,7 +374,8 @@ impl Unseen {
             Act::SetUpRing => {
                 let flags = look.memory(1, RING_FLAGS_AT + 4).unwrap_or_default();
                 let flags = flags.get(RING_FLAGS_AT..).and_then(|flags| flags.first_chunk());
-                let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
+                let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0)
+                    && made.watched != watched::YES;
                 let ring = self.rings.entry(look.program()).or_default();
                 ring.count_unknown |= polled;
                 if polled {

@@ -31,6 +31,7 @@ pub fn columns() -> Vec<Field> {
         ("exit", Type::Time),
         ("enter_ns", Type::Long),
         ("duration_ns", Type::Long),
+        ("submitted_ns", Type::Long),
         ("ret", Type::Long),
         ("errno", Type::Text),
         ("path", Type::Text),
@@ -74,6 +75,7 @@ impl Seen<'_> {
         row.number(moment.exit_ns.map(|ns| wall_us(self.epoch_ns, ns)));
         row.number(moment.enter_ns as i64);
         row.number(self.duration_ns());
+        row.number(moment.submitted_ns.map(|ns| ns as i64));
         self.result(&mut row);
         let first = moment.step.paths.first().map(|(_, path)| &path[..]);
         row.text(first.or_else(|| self.descriptor().and_then(|(_, path)| path)));
@@ -90,8 +92,7 @@ impl Seen<'_> {
     }
 
     fn duration_ns(&self) -> Option<i64> {
-        let exit_ns = self.moment.exit_ns?;
-        Some(exit_ns.saturating_sub(self.moment.enter_ns) as i64)
+        self.moment.duration_ns().map(|ns| ns as i64)
     }
 
     /// Adds result and error as in `show --json`.

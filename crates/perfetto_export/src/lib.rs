@@ -3,6 +3,7 @@
 mod counters;
 mod details;
 mod ftrace;
+mod in_flight;
 mod tasks;
 mod writer;
 
@@ -26,12 +27,15 @@ use trace::event_table::Field;
 use counters::{OpenDescriptors, Rates};
 use details::{STYLE, call_details};
 use ftrace::Bundle;
+use in_flight::InFlight;
 use tasks::{Tasks, track};
 use writer::{Detail, Event, Pipes, TrackEventKind, Writer};
 
 /// A call in flight.
 struct UnderWay {
-    /// Track of its thread, if the call is shown.
+    /// The call is shown.
+    shown: bool,
+    /// Track of its thread, if its end is still to be shown.
     track: Option<u64>,
     read: u64,
     written: u64,
@@ -58,6 +62,7 @@ pub struct Exporter<W: Write> {
     pipes: Pipes,
     rates: Rates,
     open: OpenDescriptors,
+    in_flight: InFlight,
     flows: u64,
     calls: u64,
     /// By CPU.
@@ -75,6 +80,7 @@ impl<W: Write> Exporter<W> {
             pipes: Pipes::default(),
             rates: Rates::new(span_ns),
             open: OpenDescriptors::default(),
+            in_flight: InFlight::default(),
             flows: 0,
             calls: 0,
             bundles: BTreeMap::new(),
@@ -215,15 +221,20 @@ impl<W: Write> Exporter<W> {
             let tid = call.success();
             self.tasks.of(moment, thread).spawn(tid, flow);
         }
+        // An operation is on a track for what is in flight, unless it never ended.
+        let submitted_ns = moment.submitted_ns.filter(|_| moment.exit_ns.is_some());
         if wanted {
             let (name, details) = call_details(call, moment, contents);
-            let track = self.show(moment, thread)?;
+            let track = match submitted_ns {
+                Some(submitted_ns) => self.show_in_flight(moment, thread, submitted_ns)?,
+                None => self.show(moment, thread)?,
+            };
             self.calls += 1;
             self.out.event(
                 TrackEventKind::Begin,
                 &Event {
                     track,
-                    time_ns: moment.enter_ns,
+                    time_ns: submitted_ns.unwrap_or(moment.enter_ns),
                     name: &name,
                     category: "call",
                     details: &details,
@@ -231,6 +242,10 @@ impl<W: Write> Exporter<W> {
                     last_flows: &[],
                 },
             )?;
+            if submitted_ns.is_some() {
+                let end = Event { track, time_ns: moment.enter_ns, ..Event::default() };
+                self.out.event(TrackEventKind::End, &end)?;
+            }
         }
         if moment.step.changes() {
             let at = moment.exit_ns.unwrap_or(moment.enter_ns);
@@ -243,7 +258,8 @@ impl<W: Write> Exporter<W> {
             return Ok(());
         };
         let under_way = UnderWay {
-            track: wanted.then(|| self.tasks.of(moment, thread).track),
+            shown: wanted,
+            track: (wanted && submitted_ns.is_none()).then(|| self.tasks.of(moment, thread).track),
             read: if used.from.is_some() { moved } else { 0 },
             written: if used.to.is_some() { moved } else { 0 },
             pipe: pipe_of(moment, call, used.from).filter(|_| moved > 0 && takes(call)),
@@ -281,15 +297,19 @@ impl<W: Write> Exporter<W> {
             task.returns_ns = None;
         }
         let got = call.pipe.map(|pipe| self.pipes.read(&pipe, call.read)).unwrap_or_default();
-        let Some(track) = call.track else { return Ok(()) };
-        let event = Event {
-            track,
-            time_ns: at,
-            flows: &got.parts,
-            last_flows: &got.ends,
-            ..Event::default()
-        };
-        self.out.event(TrackEventKind::End, &event)?;
+        if !call.shown {
+            return Ok(());
+        }
+        if let Some(track) = call.track {
+            let event = Event {
+                track,
+                time_ns: at,
+                flows: &got.parts,
+                last_flows: &got.ends,
+                ..Event::default()
+            };
+            self.out.event(TrackEventKind::End, &event)?;
+        }
         self.rates.add(&mut self.out, at, call.read, call.written)
     }
 
@@ -345,6 +365,23 @@ impl<W: Write> Exporter<W> {
         };
         self.show_process(moment, process)?;
         self.out.thread(track, track::process(process), pid, tid)?;
+        Ok(track)
+    }
+
+    /// Returns a track on which an operation does not overlap others.
+    fn show_in_flight(
+        &mut self,
+        moment: &Moment<'_>,
+        thread: u32,
+        submitted_ns: u64,
+    ) -> io::Result<u64> {
+        let of_thread = self.show(moment, thread)?;
+        let Some(process) = self.tasks.of(moment, thread).process else { return Ok(of_thread) };
+        let (number, is_new) = self.in_flight.place(process, (submitted_ns, moment.enter_ns));
+        let track = track::in_flight(process, number);
+        if is_new {
+            self.out.track(track, Some(track::process(process)), "in flight", None)?;
+        }
         Ok(track)
     }
 

@@ -26,6 +26,11 @@ pub mod track {
         u64::from(process) << 2 | 3
     }
 
+    /// Returns the track of a process for its operations in flight with this number.
+    pub fn in_flight(process: u32, number: usize) -> u64 {
+        ((number as u64 + 1) << 34 | u64::from(process)) << 2 | 3
+    }
+
     /// Returns the track of a thread with a new id; `change` counts such threads.
     pub fn changed(change: u64) -> u64 {
         (1 << 33 | change) << 2 | 2

@@ -270,8 +270,7 @@ fn call(
         Returned::Never => out.push_str(" = ?"),
         Returned::Unfinished => out.push_str(" <unfinished ...>"),
     }
-    if let Some(exit_ns) = moment.exit_ns {
-        let ns = exit_ns - moment.enter_ns;
+    if let Some(ns) = moment.duration_ns() {
         let _ = write!(out, " <{}.{:09}>", ns / 1_000_000_000, ns % 1_000_000_000);
     }
 }

@@ -234,6 +234,9 @@ fn call(
     if let Some(ns) = moment.user_ns {
         json.key("user_ns").uint(ns);
     }
+    if let Some(submitted_ns) = moment.submitted_ns {
+        json.key("submitted_ns").uint(submitted_ns);
+    }
     json.key("site").uint(call.site);
     if decoded.unknown_variant {
         json.key("note").str("buffer not captured");

@@ -287,7 +287,7 @@ impl Watch for Files {
             if let Some(synced) = touch.synced(call) {
                 self.synced(synced);
             }
-            let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
+            let ns = moment.duration_ns().unwrap_or(0);
             self.count(touch, call.error().is_some(), ns);
         }
     }

@@ -290,7 +290,8 @@ mod tests {
     fn counted(events: &[Event]) -> Counter {
         let mut counter = Counter::new(&layouts());
         for event in events {
-            counter.add(&Occasion { event, enter_ns: 0, exit_ns: None, user_ns: None });
+            let (exit_ns, submitted_ns, user_ns) = (None, None, None);
+            counter.add(&Occasion { event, enter_ns: 0, exit_ns, submitted_ns, user_ns });
         }
         counter
     }

@@ -21,6 +21,8 @@ pub struct Occasion<'a> {
     pub exit_ns: Option<u64>,
     /// How long its thread has computed since its call before, if a pass in order knows.
     pub user_ns: Option<u64>,
+    /// When an operation was submitted.
+    pub submitted_ns: Option<u64>,
 }
 
 impl<'a> Occasion<'a> {
@@ -32,16 +34,22 @@ impl<'a> Occasion<'a> {
         }
     }
 
-    /// Returns the duration of a call, `None` if it did not return.
+    /// Returns the duration of a call, of an operation from its submission on; `None` if it did not
+    /// return.
     pub fn duration_ns(&self) -> Option<u64> {
-        Some(self.exit_ns?.saturating_sub(self.enter_ns))
+        model::duration_ns((self.enter_ns, self.exit_ns), self.submitted_ns)
+    }
+
+    /// Returns how long the thread was in the call: in none while an operation was in flight.
+    pub fn in_call_ns(&self) -> u64 {
+        self.exit_ns.map_or(0, |exit| exit.saturating_sub(self.enter_ns))
     }
 }
 
 impl<'a> From<&Moment<'a>> for Occasion<'a> {
     fn from(moment: &Moment<'a>) -> Occasion<'a> {
-        let &Moment { event, enter_ns, exit_ns, user_ns, .. } = moment;
-        Occasion { event, enter_ns, exit_ns, user_ns }
+        let &Moment { event, enter_ns, exit_ns, submitted_ns, user_ns, .. } = moment;
+        Occasion { event, enter_ns, exit_ns, submitted_ns, user_ns }
     }
 }
 
@@ -78,7 +86,11 @@ fn occasion<'a>(trace: &Trace, event: &'a Event) -> Occasion<'a> {
         }
         _ => None,
     };
-    Occasion { event, enter_ns, exit_ns, user_ns: None }
+    let submitted_ns = match &event.kind {
+        EventKind::Call(_) => model::operations::submitted(event).map(clock),
+        _ => None,
+    };
+    Occasion { event, enter_ns, exit_ns, submitted_ns, user_ns: None }
 }
 
 /// Limit for the workers: each has its own statistics in memory.

@@ -264,7 +264,7 @@ impl Patterns {
 
     fn call(&mut self, call: &Call, visit: &mut Visit<'_>) {
         let (moment, touch) = (visit.moment, visit.moment.touch);
-        let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
+        let ns = moment.duration_ns().unwrap_or(0);
         let at = At { site: self.sites.at(moment, call.site), ns };
         for access in touch.accesses.iter().flatten() {
             self.access(access, moment.files, &at);

@@ -110,7 +110,10 @@ pub fn fold<F: Fold>(fold: F, calls: &[Made]) -> F {
 /// Folds events.
 pub fn fold_events<F: Fold>(mut fold: F, events: &[Event]) -> F {
     for event in events {
-        fold.add(&Occasion { event, enter_ns: event.tsc, exit_ns: exit_ns(event), user_ns: None });
+        let submitted_ns = model::operations::submitted(event);
+        let exit_ns = exit_ns(event);
+        let enter_ns = event.tsc;
+        fold.add(&Occasion { event, enter_ns, exit_ns, submitted_ns, user_ns: None });
     }
     fold
 }

@@ -97,8 +97,7 @@ impl Thread {
                 self.errors += u64::from(call.error().is_some());
                 let bytes = file_use::of(call.nr).moved(call).unwrap_or(0);
                 self.bytes = self.bytes.saturating_add(bytes);
-                let ns = occasion.duration_ns().unwrap_or(0);
-                self.in_calls_ns = self.in_calls_ns.saturating_add(ns);
+                self.in_calls_ns = self.in_calls_ns.saturating_add(occasion.in_call_ns());
                 if let Some(ns) = occasion.user_ns {
                     self.user_ns = self.user_ns.saturating_add(ns);
                     self.user_known += 1;

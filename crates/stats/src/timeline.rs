@@ -109,9 +109,10 @@ impl Fold for Timeline {
         if used.is(Classes::WRITE) {
             step.write_bytes = step.write_bytes.saturating_add(bytes);
         }
-        if let (Some(ns), Some(exit_ns)) = (occasion.duration_ns(), occasion.exit_ns) {
+        if let Some(ns) = occasion.duration_ns() {
             step.latency.add(ns);
-            self.busy(occasion.enter_ns, exit_ns);
+            let from_ns = occasion.submitted_ns.unwrap_or(occasion.enter_ns);
+            self.busy(from_ns, from_ns.saturating_add(ns));
         }
     }
 

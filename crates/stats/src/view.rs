@@ -66,9 +66,9 @@ impl Look<'_> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let accept = |occasion: &pass::Occasion<'_>| {
             self.conditions.accepts_time(occasion.enter_ns)
-                && occasion.call().is_none_or(|call| {
-                    self.conditions.accepts_alone(call, occasion.enter_ns, occasion.exit_ns)
-                })
+                && occasion
+                    .call()
+                    .is_none_or(|call| self.conditions.accepts_alone(call, occasion.duration_ns()))
         };
         let (fold, unread) = pass::in_parallel(self.trace, workers, &make, &accept);
         (finish(fold), unread)

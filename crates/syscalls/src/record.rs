@@ -105,6 +105,12 @@ pub mod enter_flag {
     pub const OF_OPERATIONS: u8 = OPERATION | LATE;
 }
 
+/// In SUBMIT: the place of the operation among those of the call.
+pub mod submit {
+    /// The operation is taken whatever the call returns.
+    pub const TAKEN: u32 = 0xff_ffff;
+}
+
 /// In EXIT: whether what is stored to the file that the call has mapped will be collected.
 pub mod watched {
     /// Nobody asked: the call has mapped no such file, or it is not wanted.

@@ -1,5 +1,6 @@
 //! What a program submits, as the agent needs it.
 
+use crate::abi::rings::{CANCEL_ALL, CANCEL_OTHERWISE};
 use crate::operations::{Request, number};
 use crate::table::operations::AIO;
 use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN};
@@ -28,12 +29,46 @@ impl ControlBlock {
 #[derive(Clone, Copy, Debug)]
 pub struct Entry(pub [u8; ENTRY_BYTES]);
 
+/// Buffers of one length, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Provided {
+    /// Where the first one is.
+    pub at: u64,
+    /// The length of each.
+    pub bytes: u32,
+    /// How many they are.
+    pub count: u32,
+    /// The group to which they belong.
+    pub group: u16,
+    /// The number of the first one.
+    pub first: u16,
+}
+
+impl Provided {
+    /// Returns address and length of one of them.
+    pub fn buffer(&self, group: u16, number: u16) -> Option<(u64, u32)> {
+        let place = u32::from(number.checked_sub(self.first)?);
+        let is_here = self.group == group && place < self.count;
+        let at = self.at.wrapping_add(u64::from(place).wrapping_mul(self.bytes.into()));
+        is_here.then_some((at, self.bytes))
+    }
+}
+
 /// Size of an entry of the submission queue.
 pub const ENTRY_BYTES: usize = 64;
 const USER_DATA_AT: usize = 32;
 const DESCRIPTOR_AT: usize = 4;
 const FILE_INDEX_AT: usize = 44;
 const FIXED_FILE: u8 = 1;
+const GROUP_AT: usize = 40;
+const ADDRESS_AT: usize = 16;
+const OP_FLAGS_AT: usize = 28;
+const POLL_REMOVE: u8 = 7;
+const TIMEOUT_REMOVE: u8 = 12;
+const ASYNC_CANCEL: u8 = 14;
+/// The opcode that gives a ring buffers.
+const PROVIDES: u8 = 31;
 /// The flag for an entry that begins when all before it have ended.
 const DRAIN: u8 = 1 << 1;
 /// Flags for an entry that the next one waits for.
@@ -68,6 +103,39 @@ impl Entry {
     pub fn changes_place(&self) -> Option<u32> {
         self.request().takes.contains(&FILE_INDEX).then_some(())?;
         (number(&self.0, FILE_INDEX_AT, 4) as u32).checked_sub(1)
+    }
+
+    /// Returns the group of buffers from which the kernel chooses.
+    pub fn group(&self) -> u16 {
+        number(&self.0, GROUP_AT, 2) as u16
+    }
+
+    /// Returns the buffers that it gives to its group.
+    pub fn provides(&self) -> Option<Provided> {
+        (self.0[0] == PROVIDES).then(|| Provided {
+            group: self.group(),
+            first: number(&self.0, 8, 2) as u16,
+            count: number(&self.0, DESCRIPTOR_AT, 4) as u32,
+            at: number(&self.0, 16, 8),
+            bytes: number(&self.0, 24, 4) as u32,
+        })
+    }
+
+    /// Returns the data by which it names other operations, and whether it means all of them.
+    pub fn cancels(&self) -> Option<(u64, bool)> {
+        let flags = number(&self.0, OP_FLAGS_AT, 4) as u32;
+        let all = match self.0[0] {
+            ASYNC_CANCEL if flags & CANCEL_OTHERWISE != 0 => return None,
+            ASYNC_CANCEL => flags & CANCEL_ALL != 0,
+            POLL_REMOVE | TIMEOUT_REMOVE => false,
+            _ => return None,
+        };
+        Some((number(&self.0, ADDRESS_AT, 8), all))
+    }
+
+    /// Sets that data.
+    pub fn set_cancelled(&mut self, data: u64) {
+        self.0[ADDRESS_AT..ADDRESS_AT + 8].copy_from_slice(&data.to_le_bytes());
     }
 
     /// Returns true if the next entry begins when this one has ended.
@@ -116,6 +184,40 @@ mod tests {
         assert_eq!(request.args(&read.0, 0x1000), expected);
         assert_eq!(crate::by_number(request.nr.into()).unwrap().name, "aio:PREAD");
         assert_eq!(read.tag(), word(0));
+    }
+
+    #[test]
+    fn what_is_cancelled_is_known_by_its_data() {
+        let mut entry = Entry([0; ENTRY_BYTES]);
+        entry.set_cancelled(0x1234);
+        for (opcode, flags, expected) in [
+            (14, 0, Some((0x1234, false))),
+            (14, 1, Some((0x1234, true))),
+            (14, 3, None),
+            (7, 1, Some((0x1234, false))),
+            (12, 0, Some((0x1234, false))),
+            (22, 0, None),
+        ] {
+            (entry.0[0], entry.0[OP_FLAGS_AT]) = (opcode, flags);
+            assert_eq!(entry.cancels(), expected, "{opcode} {flags}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_found_by_group_and_number() {
+        let mut entry = Entry([0; ENTRY_BYTES]);
+        assert_eq!(entry.provides(), None);
+        entry.0[0] = PROVIDES;
+        for (at, value) in [(4, 3), (8, 5), (17, 0x10), (25, 2), (40, 9)] {
+            entry.0[at] = value;
+        }
+        let provided = entry.provides().unwrap();
+        let expected = Provided { at: 0x1000, bytes: 512, count: 3, group: 9, first: 5 };
+        assert_eq!(provided, expected);
+        assert_eq!(provided.buffer(9, 7), Some((0x1400, 512)));
+        for (group, number) in [(9, 4), (9, 8), (8, 5)] {
+            assert_eq!(provided.buffer(group, number), None);
+        }
     }
 
     #[test]

@@ -157,7 +157,8 @@ pub static PART_ROWS: [PartRow; 13] = [
         part_id::WATCHED,
         "watched",
         PartMeaning::Plain,
-        "of a call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
+        "of a call that makes a ring of io_uring: 1 if its operations are events of their own; of a \
+         call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
          kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
          be watched, 5 if it is once the memory can be written",
     ),

@@ -124,5 +124,7 @@ fn is_wanted(job: &Job<'_>, event: &Event, clock: &dyn Fn(u64) -> u64) -> bool {
         Outcome::Returned { exit_tsc, .. } => Some(clock(exit_tsc)),
         Outcome::Unfinished => None,
     };
-    job.conditions.accepts_alone(call, clock(event.tsc), exit_ns)
+    let submitted_ns = model::operations::submitted(event).map(clock);
+    let duration_ns = model::duration_ns((clock(event.tsc), exit_ns), submitted_ns);
+    job.conditions.accepts_alone(call, duration_ns)
 }

@@ -1,7 +1,7 @@
 //! Operations: what a call submits waits for the record of its completion, which comes in the stream
 //! of whichever thread finds it.
 
-use syscalls::record::Header;
+use syscalls::record::{Header, submit};
 use trace::event::Outcome;
 use trace::format::zigzag;
 use trace::parts::{Part, PartValue, part_id};
@@ -90,7 +90,7 @@ impl Stream {
         }
         let mut recorded = 0;
         for (order, id) in std::mem::take(&mut self.submitted) {
-            match i64::from(order) < made {
+            match order == submit::TAKEN || i64::from(order) < made {
                 true => recorded += 1,
                 false => _ = out.in_flight.take((self.user, id)),
             }

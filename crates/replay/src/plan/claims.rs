@@ -34,8 +34,8 @@ pub struct Claims {
 impl Claims {
     /// Whether it claims nothing but bytes of a queue.
     pub fn are_of_queue(&self) -> bool {
-        let Claims { names, bytes, doubts: _, lock, flow, numbers, uses: _ } = self;
+        let Claims { names, bytes, doubts: _, lock, flow, numbers, uses } = self;
         let others = names.is_some() || bytes.is_some() || lock.is_some() || numbers.is_some();
-        flow.is_some() && !others
+        flow.is_some() && uses.is_none() && !others
     }
 }

@@ -225,7 +225,10 @@ impl<W: Write> Lines<W> {
             return Ok(());
         }
         self.begin(thread, tid, &written, moment.enter_ns)?;
-        let pending = Pending { tid, written, enter_ns: moment.enter_ns };
+        // An operation takes as long as it was in flight.
+        let took_ns = moment.exit_ns.zip(moment.duration_ns());
+        let enter_ns = took_ns.map_or(moment.enter_ns, |(exit, ns)| exit.saturating_sub(ns));
+        let pending = Pending { tid, written, enter_ns };
         match moment.exit_ns {
             Some(exit_ns) => {
                 self.pending.insert((exit_ns, thread), pending);

@@ -1,8 +1,10 @@
 //! Numbers of io_uring's interface: where things are in its shared memory, and what flags mean.
 
-/// Flags of io_uring_setup with which rings can be shadowed: their queues are laid out as usual, and
-/// the kernel looks at them only when it is called.
-pub const SETUP_USUAL: u32 = SETUP_CQSIZE
+/// Flags of io_uring_setup with which rings can be shadowed: their queues are laid out in known ways.
+pub const SETUP_KNOWN: u32 = SETUP_IOPOLL
+    | SETUP_SQPOLL
+    | SETUP_SQ_AFF
+    | SETUP_CQSIZE
     | SETUP_CLAMP
     | SETUP_ATTACH_WQ
     | SETUP_R_DISABLED
@@ -11,16 +13,30 @@ pub const SETUP_USUAL: u32 = SETUP_CQSIZE
     | SETUP_TASKRUN_FLAG
     | SETUP_SINGLE_ISSUER
     | SETUP_DEFER_TASKRUN
-    | SETUP_NO_SQARRAY;
+    | SETUP_SQE128
+    | SETUP_CQE32
+    | SETUP_NO_SQARRAY
+    | SETUP_HYBRID_IOPOLL;
+/// Completions come only when the kernel is asked.
+const SETUP_IOPOLL: u32 = 1 << 0;
+/// A thread of the kernel takes entries without being called.
+pub const SETUP_SQPOLL: u32 = 1 << 1;
+const SETUP_SQ_AFF: u32 = 1 << 2;
 const SETUP_CQSIZE: u32 = 1 << 3;
 const SETUP_CLAMP: u32 = 1 << 4;
 const SETUP_ATTACH_WQ: u32 = 1 << 5;
 const SETUP_R_DISABLED: u32 = 1 << 6;
 const SETUP_SUBMIT_ALL: u32 = 1 << 7;
 const SETUP_COOP_TASKRUN: u32 = 1 << 8;
-const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
+/// The program looks at [`SQ_TASKRUN`].
+pub const SETUP_TASKRUN_FLAG: u32 = 1 << 9;
 const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
+/// Entries are twice as long.
+pub const SETUP_SQE128: u32 = 1 << 10;
+/// Completions are twice as long.
+pub const SETUP_CQE32: u32 = 1 << 11;
+const SETUP_HYBRID_IOPOLL: u32 = 1 << 17;
 /// Entries are taken in their own order.
 pub const SETUP_NO_SQARRAY: u32 = 1 << 16;
 
@@ -40,6 +56,16 @@ pub const ENTER_REGISTERED_RING: u64 = 1 << 4;
 /// In the flags of the submission queue: completions are to be had by entering the kernel.
 pub const SQ_TASKRUN: u32 = 1 << 2;
 
+/// In the flags of the submission queue: there was no room for completions, which are to be had likewise.
+pub const SQ_OVERFLOW: u32 = 1 << 1;
+
+/// In the flags of the submission queue: the thread that takes entries sleeps.
+pub const SQ_NEED_WAKEUP: u32 = 1 << 0;
+
+/// In the flags of a completion: the kernel has chosen a buffer, whose number is above this place.
+pub const CQE_F_BUFFER: u32 = 1 << 0;
+/// That place.
+pub const CQE_BUFFER_AT: u32 = 16;
 /// In the flags of a completion: more will come of the same entry.
 pub const CQE_F_MORE: u32 = 1 << 1;
 /// It tells that the memory of the entry is not used any more.
@@ -61,6 +87,22 @@ pub const REGISTER_FILES_UPDATE2: u64 = 14;
 pub const REGISTER_RING_FDS: u64 = 20;
 /// Takes them back.
 pub const UNREGISTER_RING_FDS: u64 = 21;
+/// Gives a ring a group of buffers: a ring of their addresses.
+pub const REGISTER_BUFFER_RING: u64 = 22;
+/// Takes it back.
+pub const UNREGISTER_BUFFER_RING: u64 = 23;
+/// In the flags of that: the kernel allocates the ring, and the program maps it.
+pub const BUFFER_RING_IS_MAPPED: u16 = 1;
+/// Offset for mmap of such a ring; the number of the group is above [`BUFFER_GROUP_AT`].
+pub const AT_BUFFER_RING: u64 = 0x8000_0000;
+/// That place.
+pub const BUFFER_GROUP_AT: u32 = 16;
+/// Cancels operations, and waits until that is done.
+pub const REGISTER_SYNC_CANCEL: u64 = 24;
+/// What is cancelled: all that fit.
+pub const CANCEL_ALL: u32 = 1 << 0;
+/// What is cancelled is not known by its data, but by its file, its operation, or is anything.
+pub const CANCEL_OTHERWISE: u32 = 1 << 1 | 1 << 2 | 1 << 5;
 /// Makes queues longer or shorter.
 pub const REGISTER_RESIZE_RINGS: u64 = 33;
 
@@ -135,4 +177,50 @@ pub struct Completion {
     pub result: i32,
     /// Flags.
     pub flags: u32,
+}
+
+/// What a program registers to give a ring buffers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BufferRing {
+    /// Where the buffers are listed.
+    pub at: u64,
+    /// How many there are at most: a power of two.
+    pub entries: u32,
+    /// Number of the group.
+    pub group: u16,
+    /// Flags.
+    pub flags: u16,
+}
+
+/// An entry of that list.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ListedBuffer {
+    /// The buffer.
+    pub at: u64,
+    /// Its length.
+    pub bytes: u32,
+    /// Its number.
+    pub number: u16,
+    reserved: u16,
+}
+
+/// What a program registers to cancel operations.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Cancel {
+    /// What the program has given to the entry.
+    pub data: u64,
+    fd: i32,
+    /// Flags.
+    pub flags: u32,
+    rest: [u64; 6],
+}
+
+impl Cancel {
+    /// Cancels what has this data, and waits for nothing.
+    pub fn of(data: u64, flags: u32) -> Cancel {
+        Cancel { data, fd: -1, flags, rest: [0; 6] }
+    }
 }

@@ -1,0 +1,203 @@
+// io_uring: rings that the kernel polls, or whose entries and completions are twice as long, and
+// buffers of which the kernel chooses. Where rings are forbidden or the kernel lacks something, less.
+// count: off
+#include "expect.h"
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define BLOCK 4096
+#define BUFFERS 8
+#define GROUP 3
+
+struct ring {
+    int fd;
+    uint32_t setup;
+    _Atomic uint32_t *tail, *head, *flags, *done_head, *done_tail;
+    uint32_t *order, mask, done_mask;
+    char *sqes, *cqes;
+    size_t bytes, sqe_bytes;
+    void *at;
+};
+
+static int has_rings(struct ring *ring, unsigned entries, uint32_t flags) {
+    struct io_uring_params p = {.flags = flags, .sq_thread_idle = 20};
+    *ring = (struct ring){.fd = (int)syscall(SYS_io_uring_setup, entries, &p), .setup = flags};
+    if (ring->fd < 0) return 0;
+    size_t each = flags & IORING_SETUP_CQE32 ? 32 : 16;
+    size_t asked = p.sq_off.array + p.sq_entries * sizeof(uint32_t), done = p.cq_off.cqes + p.cq_entries * each;
+    ring->bytes = asked > done ? asked : done;
+    ring->sqe_bytes = p.sq_entries * (flags & IORING_SETUP_SQE128 ? 128 : 64);
+    int both = PROT_READ | PROT_WRITE, how = MAP_SHARED | MAP_POPULATE;
+    char *at = mmap(NULL, ring->bytes, both, how, ring->fd, IORING_OFF_SQ_RING);
+    ring->sqes = mmap(NULL, ring->sqe_bytes, both, how, ring->fd, IORING_OFF_SQES);
+    CHECK(at != MAP_FAILED && (void *)ring->sqes != MAP_FAILED);
+    ring->at = at;
+    ring->head = (void *)(at + p.sq_off.head);
+    ring->tail = (void *)(at + p.sq_off.tail);
+    ring->flags = (void *)(at + p.sq_off.flags);
+    ring->mask = *(uint32_t *)(at + p.sq_off.ring_mask);
+    ring->order = (void *)(at + p.sq_off.array);
+    ring->done_head = (void *)(at + p.cq_off.head);
+    ring->done_tail = (void *)(at + p.cq_off.tail);
+    ring->done_mask = *(uint32_t *)(at + p.cq_off.ring_mask);
+    ring->cqes = at + p.cq_off.cqes;
+    return 1;
+}
+
+static void end(struct ring *ring) {
+    CHECK(munmap(ring->at, ring->bytes) == 0 && munmap(ring->sqes, ring->sqe_bytes) == 0);
+    CHECK(close(ring->fd) == 0);
+}
+
+static struct io_uring_sqe *next(struct ring *ring, int op, int fd, const void *at, unsigned len, uint64_t off) {
+    uint32_t tail = *ring->tail, place = tail & ring->mask;
+    // The kernel may not have taken what was there.
+    while (tail - atomic_load(ring->head) > ring->mask) syscall(SYS_getppid);
+    size_t each = ring->setup & IORING_SETUP_SQE128 ? 128 : 64;
+    struct io_uring_sqe *sqe = (void *)(ring->sqes + place * each);
+    memset(sqe, 0, each);
+    *sqe = (struct io_uring_sqe){
+        .opcode = (uint8_t)op, .fd = fd, .addr = (uint64_t)at, .len = len, .off = off, .user_data = tail};
+    ring->order[place] = place;
+    atomic_store(ring->tail, tail + 1);
+    return sqe;
+}
+
+static int take(struct ring *ring, struct io_uring_cqe *done) {
+    uint32_t head = *ring->done_head;
+    if (head == atomic_load(ring->done_tail)) return 0;
+    size_t each = ring->setup & IORING_SETUP_CQE32 ? 32 : 16;
+    memcpy(done, ring->cqes + (head & ring->done_mask) * each, sizeof *done);
+    atomic_store(ring->done_head, head + 1);
+    return 1;
+}
+
+static void go(struct ring *ring, unsigned submit, unsigned wait) {
+    unsigned flags = wait ? IORING_ENTER_GETEVENTS : 0;
+    if (ring->setup & IORING_SETUP_SQPOLL) {
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load(ring->flags) & IORING_SQ_NEED_WAKEUP) flags |= IORING_ENTER_SQ_WAKEUP;
+        // The number is none of its business.
+        submit = 0;
+        if (!flags) return;
+    }
+    while (syscall(SYS_io_uring_enter, ring->fd, submit, wait, flags, NULL, 0) < 0) CHECK(errno == EINTR);
+}
+
+static unsigned last_flags;
+
+static int one(struct ring *ring, uint64_t *data) {
+    struct io_uring_cqe done;
+    go(ring, 1, 1);
+    while (!take(ring, &done)) go(ring, 0, 1);
+    if (data) *data = done.user_data;
+    last_flags = done.flags;
+    return done.res;
+}
+
+static char *out, *in;
+
+// Every kind moves the same bytes.
+static void moves(uint32_t flags, int how) {
+    struct ring ring;
+    if (!has_rings(&ring, 8, flags)) return;
+    int fd = open("moved", O_RDWR | O_CREAT | how, 0600);
+    if (fd < 0) return end(&ring);
+    for (int i = 0; i < 20; i++) {
+        fill(out, BLOCK);
+        next(&ring, IORING_OP_WRITE, fd, out, BLOCK, (uint64_t)i * BLOCK);
+        uint64_t data;
+        int got = one(&ring, &data);
+        // Not every file system can be polled.
+        if (got == -EOPNOTSUPP || got == -EINVAL) break;
+        CHECK(got == BLOCK && data == (uint64_t)(2 * i));
+        EXPECT("io_uring:WRITE", BLOCK, DATA(out, BLOCK));
+        next(&ring, IORING_OP_READ, fd, in, BLOCK, (uint64_t)i * BLOCK);
+        got = one(&ring, NULL);
+        if (got == -EOPNOTSUPP) break;
+        CHECK(got == BLOCK && memcmp(in, out, BLOCK) == 0);
+        EXPECT("io_uring:READ", BLOCK, DATA(in, BLOCK));
+    }
+    CHECK(close(fd) == 0);
+    end(&ring);
+}
+
+static char pool[BUFFERS][BLOCK];
+
+// What came into the buffer that the kernel has chosen; that is given back then.
+static void chosen(struct ring *ring, const char *op, const char *expected, void (*back)(struct ring *, unsigned)) {
+    int got = one(ring, NULL);
+    CHECK(got > 0 && last_flags & IORING_CQE_F_BUFFER);
+    unsigned number = last_flags >> IORING_CQE_BUFFER_SHIFT;
+    CHECK(number < BUFFERS && memcmp(pool[number], expected, (size_t)got) == 0);
+    EXPECT(op, got, DATA(pool[number], (size_t)got));
+    memset(pool[number], 0xee, BLOCK);
+    back(ring, number);
+}
+
+static void by_entry(struct ring *ring, unsigned number) {
+    struct io_uring_sqe *sqe = next(ring, IORING_OP_PROVIDE_BUFFERS, 1, pool[number], BLOCK, number);
+    sqe->buf_group = GROUP;
+    CHECK(one(ring, NULL) >= 0);
+}
+
+static struct listed { uint64_t addr; uint32_t len; uint16_t bid, tail; } *list;
+
+static void by_list(struct ring *ring, unsigned number) {
+    (void)ring;
+    uint16_t tail = *(volatile uint16_t *)&list[0].tail;
+    struct listed *place = &list[tail & (BUFFERS - 1)];
+    place->addr = (uint64_t)pool[number], place->len = BLOCK, place->bid = (uint16_t)number;
+    atomic_thread_fence(memory_order_release);
+    *(volatile uint16_t *)&list[0].tail = (uint16_t)(tail + 1);
+}
+
+static void chooses(void (*back)(struct ring *, unsigned)) {
+    struct ring ring;
+    int ends[2], fd = open("moved", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (!has_rings(&ring, 8, 0)) return;
+    CHECK(fd >= 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    if (back == by_entry) {
+        struct io_uring_sqe *sqe = next(&ring, IORING_OP_PROVIDE_BUFFERS, BUFFERS, pool, BLOCK, 0);
+        sqe->buf_group = GROUP;
+        CHECK(one(&ring, NULL) >= 0);
+    } else {
+        list = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct { uint64_t addr; uint32_t entries; uint16_t group, flags; uint64_t reserved[3]; } asked = {
+            .addr = (uint64_t)list, .entries = BUFFERS, .group = GROUP};
+        // IORING_REGISTER_PBUF_RING
+        if (syscall(SYS_io_uring_register, ring.fd, 22, &asked, 1) < 0) return end(&ring);
+        for (unsigned i = 0; i < BUFFERS; i++) by_list(&ring, i);
+    }
+    fill(out, BLOCK);
+    CHECK(write(fd, out, BLOCK) == BLOCK);
+    for (int i = 0; i < 3 * BUFFERS; i++) {
+        unsigned len = (unsigned)random_len(BLOCK - 1) + 1;
+        struct io_uring_sqe *sqe = next(&ring, IORING_OP_READ, fd, NULL, len, 0);
+        sqe->flags = IOSQE_BUFFER_SELECT, sqe->buf_group = GROUP;
+        chosen(&ring, "io_uring:READ", out, back);
+        fill(in, len);
+        CHECK(write(ends[0], in, len) == len);
+        sqe = next(&ring, IORING_OP_RECV, ends[1], NULL, 0, 0);
+        sqe->flags = IOSQE_BUFFER_SELECT, sqe->buf_group = GROUP;
+        chosen(&ring, "io_uring:RECV", in, back);
+    }
+    close(fd), close(ends[0]), close(ends[1]);
+    end(&ring);
+}
+
+int main(int argc, char **argv) {
+    begin(argc, argv);
+    CHECK(posix_memalign((void **)&out, BLOCK, BLOCK) == 0 && posix_memalign((void **)&in, BLOCK, BLOCK) == 0);
+    moves(0, 0);
+    moves(IORING_SETUP_SQPOLL, 0);
+    moves(IORING_SETUP_IOPOLL, O_DIRECT);
+    moves(IORING_SETUP_SQE128, 0);
+    moves(IORING_SETUP_CQE32, 0);
+    moves(IORING_SETUP_SQPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32, 0);
+    chooses(by_entry);
+    chooses(by_list);
+    return 0;
+}
