@@ -3,6 +3,7 @@
 // count: off
 #include "expect.h"
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -124,6 +125,32 @@ static void moves(uint32_t flags, int how) {
     end(&ring);
 }
 
+// More than the queue holds, put in as soon as there is room, and waited for without entering.
+static void polled_without_entering(void) {
+    struct ring ring;
+    if (!has_rings(&ring, 4, IORING_SETUP_SQPOLL)) return;
+    int fd = open("polled", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0);
+    fill(out, BLOCK);
+    for (int put = 0, taken = 0; taken < 200;) {
+        struct io_uring_cqe done;
+        // No more than there is room for completions, either.
+        while (put < 200 && put - taken < 8 && *ring.tail - atomic_load(ring.head) <= ring.mask) {
+            next(&ring, IORING_OP_WRITE, fd, out, BLOCK, (uint64_t)put++ * BLOCK);
+            go(&ring, 1, 0);
+        }
+        while (take(&ring, &done)) {
+            CHECK(done.res == BLOCK);
+            taken++;
+        }
+        struct pollfd polled = {.fd = ring.fd, .events = POLLIN};
+        if (taken < put) CHECK(poll(&polled, 1, 10000) == 1);
+    }
+    for (int i = 0; i < 200; i++) EXPECT("io_uring:WRITE", BLOCK, DATA(out, BLOCK));
+    CHECK(close(fd) == 0);
+    end(&ring);
+}
+
 static char pool[BUFFERS][BLOCK];
 
 // What came into the buffer that the kernel has chosen; that is given back then.
@@ -197,6 +224,7 @@ int main(int argc, char **argv) {
     moves(IORING_SETUP_SQE128, 0);
     moves(IORING_SETUP_CQE32, 0);
     moves(IORING_SETUP_SQPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32, 0);
+    polled_without_entering();
     chooses(by_entry);
     chooses(by_list);
     return 0;

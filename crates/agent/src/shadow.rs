@@ -208,6 +208,9 @@ impl Queues {
         let mut flags = self.real(sq.flags) | enter;
         if self.is_polled() {
             flags |= SQ_NEED_WAKEUP;
+            // Never more than the kernel has taken: all that the program puts in then has room in the
+            // queue itself, and is copied as soon as it enters.
+            self.at(self.shadow, sq.head).store(self.real(sq.head), Ordering::Release);
         }
         self.at(self.shadow, sq.flags).store(flags, order);
         self.at(self.shadow, sq.dropped).store(self.real(sq.dropped), order);
@@ -325,9 +328,7 @@ impl Queues {
             self.submitted = taken;
             self.at(self.real, sq.tail).store(taken, Ordering::Release);
         }
-        // What was copied of a polled ring is as good as taken: it is never taken back.
-        let shown = if self.is_polled() { self.submitted } else { taken };
-        self.at(self.shadow, sq.head).store(shown, Ordering::Release);
+        self.at(self.shadow, sq.head).store(taken, Ordering::Release);
     }
 
     /// Copies completions. `each` gets them before the program does, and may change what is known by

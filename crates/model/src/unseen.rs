@@ -256,6 +256,8 @@ pub struct Unseen {
     why_not: BTreeMap<Vec<u8>, &'static str>,
     /// Files mapped for stores since the last [`Unseen::take_stored`].
     stored: Vec<Vec<u8>>,
+    /// Processes with rings that are captured, and that the kernel polls.
+    polled: HashSet<u32>,
     /// Processes that submitted requests since the last [`Unseen::take_askers`].
     askers: Vec<Asker>,
 }
@@ -374,8 +376,11 @@ impl Unseen {
             Act::SetUpRing => {
                 let flags = look.memory(1, RING_FLAGS_AT + 4).unwrap_or_default();
                 let flags = flags.get(RING_FLAGS_AT..).and_then(|flags| flags.first_chunk());
-                let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0)
-                    && made.watched != watched::YES;
+                let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
+                if polled && made.watched == watched::YES {
+                    self.polled.insert(made.process);
+                    return;
+                }
                 let ring = self.rings.entry(look.program()).or_default();
                 ring.count_unknown |= polled;
                 if polled {
@@ -383,6 +388,8 @@ impl Unseen {
                 }
             }
             Act::SubmitToRing | Act::SubmitToAio if returned <= made.operations => {}
+            // It counts what the kernel has not taken yet again.
+            Act::SubmitToRing if self.polled.contains(&made.process) => {}
             Act::SubmitToRing => {
                 let not_seen = returned - made.operations;
                 self.rings.entry(look.program()).or_default().count += not_seen;
