@@ -156,7 +156,8 @@ pub static PART_ROWS: [PartRow; 12] = [
         PartMeaning::Plain,
         "of a call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
          kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
-         be watched, 5 if it is once the memory can be written",
+         be watched, 5 if it is once the memory can be written, 6 like 5, and what is read there is \
+         in the trace",
     ),
 ];
 
