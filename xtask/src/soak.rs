@@ -7,6 +7,7 @@ use crate::{Complaint, cargo, fuzz, tools};
 const MORE_TOOLS: &[&str] = &[
     "java",
     "db_bench",
+    "liblmdb-dev",
     "postgresql",
     "mkfs.ext4",
     "mkfs.xfs",

@@ -33,6 +33,7 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("podman", "podman", None),
     ("systemd-nspawn", "systemd-container", None),
     ("db_bench", "rocksdb-tools", None),
+    ("liblmdb-dev", "liblmdb-dev", Some("/usr/include/lmdb.h")),
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
     ("python3-venv", "python3-venv", Some("/usr/share/doc/python3-venv")),
     ("java", "default-jre-headless", None),

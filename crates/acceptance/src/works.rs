@@ -227,6 +227,136 @@ END
         ",
     },
     Work {
+        name: "lmdb",
+        needs: &["gcc", "/usr/include/lmdb.h"],
+        long: true,
+        sizes: (2_000, 20_000),
+        given: r#"
+            cat > lmdb.c <<'END'
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MUST(made) do { int rc = (made); if (rc) { fprintf(stderr, "%s: %s\n", #made, mdb_strerror(rc)); exit(1); } } while (0)
+
+static MDB_dbi dbi;
+
+static MDB_env *opened(const char *path, unsigned flags) {
+    MDB_env *env;
+    mkdir(path, 0700);
+    MUST(mdb_env_create(&env));
+    MUST(mdb_env_set_mapsize(env, 64 << 20));
+    MUST(mdb_env_open(env, path, flags, 0600));
+    return env;
+}
+
+static void put(MDB_env *env, int first, int count, char fill) {
+    MDB_txn *txn;
+    MUST(mdb_txn_begin(env, NULL, 0, &txn));
+    MUST(mdb_dbi_open(txn, NULL, 0, &dbi));
+    for (int i = first; i < first + count; i++) {
+        char key[16], value[300];
+        for (size_t at = 0; at < sizeof value; at++) value[at] = fill + i % 17;
+        MDB_val k = {sprintf(key, "%08d", i * 7919 % 100000), key}, v = {100 + i % 200, value};
+        MUST(mdb_put(txn, dbi, &k, &v, 0));
+    }
+    MUST(mdb_txn_commit(txn));
+}
+
+static void look(MDB_env *env) {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    MDB_val k, v;
+    unsigned long sum = 0;
+    MUST(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn));
+    MUST(mdb_cursor_open(txn, dbi, &cursor));
+    while (mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) sum += v.mv_size + *(char *)v.mv_data;
+    mdb_cursor_close(cursor);
+    mdb_txn_abort(txn);
+    printf("%lu\n", sum);
+}
+
+int main(int argc, char **argv) {
+    int n = atoi(argv[1]);
+    const char *paths[] = {"mapped", "written", "lazy"};
+    unsigned flags[] = {MDB_WRITEMAP, 0, MDB_WRITEMAP | MDB_MAPASYNC};
+    for (int which = 0; which < 3; which++) {
+        MDB_env *env = opened(paths[which], flags[which]);
+        for (int i = 0; i < n; i += 20) put(env, i, 20, 'a');
+        put(env, n / 2, n / 10, 'A');
+        look(env);
+        mdb_env_close(env);
+        fflush(stdout);
+        // A child opens it again.
+        if (fork() == 0) {
+            env = opened(paths[which], flags[which]);
+            put(env, n, 30, '0');
+            look(env);
+            mdb_env_close(env);
+            fflush(stdout);
+            _exit(0);
+        }
+        int status;
+        if (wait(&status) < 0 || status != 0) return 1;
+    }
+    return 0;
+}
+END
+            gcc -O1 -o lmdb lmdb.c -llmdb
+        "#,
+        script: "../given/lmdb $1 > result",
+    },
+    Work {
+        name: "sqlite3-mmap",
+        needs: &["sqlite3"],
+        long: false,
+        sizes: (2000, 50_000),
+        given: "",
+        script: r#"
+            cat > make.sql <<END
+            PRAGMA mmap_size = 268435456;
+            CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, n INT);
+            WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < $1)
+                INSERT INTO t SELECT i, 'name' || i, i * 7919 % 1000 FROM c;
+            CREATE INDEX by_n ON t(n);
+            UPDATE t SET name = name || 'x' WHERE n < 300;
+            DELETE FROM t WHERE n > 900;
+            SELECT count(*), sum(n) FROM t;
+END
+            echo 'PRAGMA mmap_size = 268435456; SELECT count(*), max(name) FROM t;' > look.sql
+            sqlite3 first.db < make.sql
+            (echo 'PRAGMA journal_mode = wal;'; cat make.sql) | sqlite3 second.db
+            sqlite3 first.db < look.sql
+            sqlite3 second.db < look.sql & sqlite3 second.db < look.sql
+            wait
+        "#,
+    },
+    Work {
+        name: "rocksdb-mmap",
+        needs: &["db_bench"],
+        long: true,
+        sizes: (20_000, 200_000),
+        given: "",
+        script: "
+            db_bench --db=$PWD/db --num=$1 --threads=4 --value_size=100 --seed=1 --mmap_read=1 \
+                --mmap_write=1 --benchmarks=fillrandom,readrandom,overwrite,compact,readrandom
+        ",
+    },
+    Work {
+        name: "fio-mmap",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        given: "",
+        script: "
+            fio --name=work --ioengine=mmap --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
+                --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+    },
+    Work {
         name: "pipeline",
         needs: &[],
         long: false,

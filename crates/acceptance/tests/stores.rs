@@ -15,6 +15,7 @@ use serde_json::Value;
 fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add_for_both("every_page_once", None, every_page_once);
+        trials.add_for_both("every_page_read", None, every_page_read);
         trials.add_for_both("not_wanted", None, not_wanted);
         trials.add_for_both("hashes", None, hashes);
         let python = trials::missing(&["python3"]);
@@ -31,10 +32,10 @@ const PAGE: usize = 4096;
 /// Pages by file and offset, with what they held, and how often.
 type Pages = BTreeMap<(String, u64, u64), u32>;
 
-/// Returns the pages that the program says it stored.
-fn said(output: &str) -> Result<Pages, Complaint> {
+/// Returns the pages that the program says it stored or loaded.
+fn said(output: &str, how: &str) -> Result<Pages, Complaint> {
     let mut pages = Pages::new();
-    for line in output.lines().filter_map(|line| line.strip_prefix("STORED ")) {
+    for line in output.lines().filter_map(|line| line.strip_prefix(how)) {
         let words: Vec<_> = line.split(' ').collect();
         let [file, offset, hash] = words[..] else { return Err(line.to_owned()) };
         let offset = offset.parse().map_err(|_| line.to_owned())?;
@@ -46,8 +47,17 @@ fn said(output: &str) -> Result<Pages, Complaint> {
 
 /// Returns the events of a kind that a trace shows.
 fn events(stage: &Stage, place: &Place, trace: &str) -> Result<Vec<Value>, Complaint> {
+    events_of(stage, place, trace, "mmap_write")
+}
+
+fn events_of(
+    stage: &Stage,
+    place: &Place,
+    trace: &str,
+    kind: &str,
+) -> Result<Vec<Value>, Complaint> {
     let mut show = place.command(&stage.reenact);
-    show.args(["show", "--json", "--event", "mmap_write"]).arg(place.trace(trace));
+    show.args(["show", "--json", "--event", kind]).arg(place.trace(trace));
     let shown = place.run(&mut show)?.success("show")?.text();
     let parsed = shown.lines().map(serde_json::from_str);
     parsed.collect::<Result<_, _>>().map_err(|error| error.to_string())
@@ -77,7 +87,17 @@ fn record(
     options: &[&str],
     trace: &str,
 ) -> Result<String, Complaint> {
-    let binary = program::named("stores_to_mappings")?.build(stage)?;
+    record_of(stage, place, options, trace, "stores_to_mappings")
+}
+
+fn record_of(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &str,
+    name: &str,
+) -> Result<String, Complaint> {
+    let binary = program::named(name)?.build(stage)?;
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--force", "--output"]).arg(place.trace(trace)).args(options);
     record.arg("--").arg(binary).arg("7");
@@ -92,7 +112,8 @@ fn info(stage: &Stage, place: &Place, trace: &str) -> Result<Value, Complaint> {
 
 fn every_page_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let said = said(&record(stage, &place, &["--mmap-every", "3600s"], "stores.rnt")?)?;
+    let output = record(stage, &place, &["--mmap-every", "3600s"], "stores.rnt")?;
+    let said = said(&output, "STORED ")?;
     let told = told(&events(stage, &place, "stores.rnt")?)?;
     let missing: Vec<_> = said.iter().filter(|(page, _)| !told.contains_key(*page)).collect();
     let surplus: Vec<_> = told.iter().filter(|(page, _)| !said.contains_key(*page)).collect();
@@ -114,6 +135,33 @@ fn every_page_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     // One of them moves a part of a mapping.
     ensure!(json["unverified"] == 1, "{json}");
+    Ok(())
+}
+
+/// Pages that are read of mapped files, each when it is read for the first time.
+fn every_page_read(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let options = ["--mmap", "all", "--mmap-every", "3600s"];
+    let output = record_of(stage, &place, &options, "reads.rnt", "loads_of_mappings")?;
+    let said = said(&output, "LOADED ")?;
+    let mut told = told(&events_of(stage, &place, "reads.rnt", "mmap_read")?)?;
+    // Libraries read files of their own.
+    let of_program = |file: &str| said.keys().any(|(name, ..)| name == file);
+    told.retain(|(file, ..), _| of_program(file));
+    let missing: Vec<_> = said.iter().filter(|(page, _)| !told.contains_key(*page)).collect();
+    let surplus: Vec<_> = told.iter().filter(|(page, _)| !said.contains_key(*page)).collect();
+    ensure!(said.len() > 90, "{} pages were read", said.len());
+    ensure!(said == told, "missing: {missing:?}\nsurplus: {surplus:?}");
+    let info = info(stage, &place, "reads.rnt")?;
+    ensure!(info["blind"].as_array().is_some_and(Vec::is_empty), "{info}");
+    // The image has what was read, and it is read again.
+    place.clear()?;
+    let mut replay = place.command(&stage.reenact);
+    let replay = replay.args(["replay", "--json"]).arg(place.trace("reads.rnt"));
+    let json = place.run(replay)?.success("replay")?.text();
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    ensure!(json["final_state"]["verdict"] == "identical", "{json}");
+    ensure!(json["unsupported_here"].as_object().is_some_and(|all| all.is_empty()), "{json}");
     Ok(())
 }
 

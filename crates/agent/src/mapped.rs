@@ -6,10 +6,11 @@
 //! there is none among the program's descriptors. When the recorder ends in any way, the kernel
 //! ends the watch.
 
-use ring::{Mapped, about, answer, next, request, when};
+use linux_raw_sys::general as raw;
+use ring::{Mapped, Mappings, about, answer, next, request, when};
 use syscalls::abi::errno::is_error;
-use syscalls::abi::files::{F_GETFL, O_ACCMODE, O_RDWR};
-use syscalls::abi::memory::{MAP_FIXED, USERFAULTFD_FLAGS};
+use syscalls::abi::files::{F_GETFL, O_ACCMODE, O_RDWR, S_IFMT, S_IFREG};
+use syscalls::abi::memory::{MAP_FIXED, MAP_TYPE, USERFAULTFD_FLAGS};
 use syscalls::mapping::Mapping;
 use syscalls::record::{GapWhy, Header, RecordKind, unwatched, watched};
 use syscalls::{Handler, Settled};
@@ -153,7 +154,7 @@ fn written(context: &Context, at: u64, len: u64) -> Before {
 pub fn after(context: &Context, call: &Call, ret: i64, before: Before) -> After {
     let is_taken = before == Before::Taken;
     match call.row.handler {
-        Handler::Map if !is_error(ret) && Mapping::of(call.args).may_change_file() => {
+        Handler::Map if !is_error(ret) && Mapping::of(call.args).fd.is_some() => {
             mapped(context, call.args, ret as u64)
         }
         Handler::Map | Handler::Unmap | Handler::Remap if is_taken && is_error(ret) => {
@@ -214,22 +215,65 @@ fn why_not() -> u8 {
 #[cold]
 fn mapped(context: &Context, args: &[u64; 6], at: u64) -> After {
     let [_, len, _, _, fd, offset] = *args;
-    if context.silent.get() || !is_on(context) {
+    let mapping = Mapping::of(args);
+    let level = if context.silent.get() { 0 } else { level(context) };
+    let reads = level == Mappings::All as u32 && mapping.is_data();
+    if level == Mappings::Unwatched as u32 || !(reads || mapping.is_shared) {
         return After::Told(watched::UNASKED);
     }
     let file = Mapped::File { fd: fd as i32, offset };
-    if Mapping::of(args).is_writable {
+    if mapping.changes_file() {
         if ask(context, file, when::NOW, at, len) {
             space().watch.watched.add(at, len);
             return After::Told(watched::YES);
         }
         return After::Told(why_not());
     }
-    if may_be_written(context, fd) && ask(context, file, when::LATER, at, len) {
-        space().watch.later.add(at, len);
-        return After::Told(watched::LATER);
+    let is_later = mapping.is_shared && may_be_written(context, fd);
+    if !(is_later || reads) {
+        return After::Told(watched::UNASKED);
     }
-    After::Told(watched::UNASKED)
+    if !ask(context, file, if is_later { when::LATER } else { when::READS }, at, len) {
+        return After::Told(if reads { why_not() } else { watched::UNASKED });
+    }
+    if is_later {
+        space().watch.later.add(at, len);
+    }
+    if reads {
+        space().watch.watched.add(at, len);
+    }
+    After::Told(if reads { watched::READS } else { watched::LATER })
+}
+
+/// Arguments to map a file by if reads are recorded that is shared, and can never be written: the
+/// kernel watches such memory only if it is private. Who reads it sees the same.
+#[inline(always)]
+pub fn instead(context: &Context, call: &Call) -> Option<[u64; 6]> {
+    let is_map = call.row.handler == Handler::Map;
+    if !is_map || context.silent.get() || level(context) != Mappings::All as u32 {
+        return None;
+    }
+    private(context, call.args)
+}
+
+#[cold]
+fn private(context: &Context, args: &[u64; 6]) -> Option<[u64; 6]> {
+    let mapping = Mapping::of(args);
+    if !(mapping.is_shared && mapping.is_data() && !mapping.is_writable) || sys::is_quiet() {
+        return None;
+    }
+    // SAFETY: `stat` consists of integers, for which zero is a valid value.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let fd = args[4];
+    if sys::call(Need::StatDescriptor, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
+        || stat.st_mode & S_IFMT != S_IFREG
+        || may_be_written(context, fd)
+    {
+        return None;
+    }
+    let [at, len, prot, flags, fd, offset] = *args;
+    let flags = flags & !MAP_TYPE | u64::from(raw::MAP_PRIVATE);
+    Some([at, len, prot, flags, fd, offset])
 }
 
 /// Whether what is mapped by a descriptor may be made writable.
@@ -263,9 +307,10 @@ fn again(context: &Context, former: u64, (at, len): (u64, u64)) -> After {
     if reply == answer::NOT_THIS { After::Told(watched::UNASKED) } else { After::Lost }
 }
 
-fn is_on(context: &Context) -> bool {
-    let on = |arena: ring::Arena| arena.control().watches_mappings.load(Ordering::Relaxed) != 0;
-    context.arena.get().is_some_and(on)
+/// A [`Mappings`].
+fn level(context: &Context) -> u32 {
+    let told = |arena: ring::Arena| arena.control().watches_mappings.load(Ordering::Relaxed);
+    context.arena.get().map_or(0, told)
 }
 
 /// Has the recorder collect what was stored.

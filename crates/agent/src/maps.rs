@@ -25,7 +25,10 @@ pub fn call(context: &Context, call: &Call) {
     {
         return map_text(context, call, text, &stat);
     }
-    let ret = call.make();
+    let ret = match mapped::instead(context, call) {
+        Some(args) => Call::new(call.number, &args).make(),
+        None => call.make(),
+    };
     if !is_error(ret) {
         match call.row.handler {
             Handler::Map => {

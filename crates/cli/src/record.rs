@@ -66,7 +66,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
-        watches_mappings: args.mmap == args::MmapMode::Writes,
+        mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
         tsc_hz: preamble.tsc_hz,
     });
@@ -81,7 +81,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data,
         manifest: !args.no_manifest,
         data_max: args.max_data,
-        watches_mappings: args.mmap == args::MmapMode::Writes,
+        mappings: args.mmap.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
     };

@@ -29,7 +29,7 @@ use crate::times::Clock;
 use held::{Held, Tasks};
 
 pub use fill::{Caller, Collected, Known, collect};
-pub use mapped::{DESCRIPTOR, LENGTH, OFFSET, WRITE, WRITTEN};
+pub use mapped::{ADDRESS, DATA_READ, DESCRIPTOR, LENGTH, OFFSET, READ, WRITE, WRITTEN};
 use plan::Plans;
 pub use plan::{PLANS, Plan};
 

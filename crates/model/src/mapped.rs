@@ -59,7 +59,7 @@ pub fn watched(event: &Event) -> u8 {
 }
 
 fn is_watched(event: &Event) -> bool {
-    matches!(watched(event), watched::YES | watched::LATER)
+    matches!(watched(event), watched::YES | watched::LATER | watched::READS)
 }
 
 impl<F: Clone> Mapped<F> {
@@ -198,14 +198,17 @@ fn pages(start: u64, length: u64) -> Range<u64> {
     start..start.saturating_add(length)
 }
 
-/// Returns true if an event tells of a store to a mapped file.
+/// Returns true if an event tells of a store to a mapped file, or what was read of it.
 pub fn is_store(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::Other(other) if other.row.number == event_number::MMAP_WRITE)
+    let numbers = [event_number::MMAP_WRITE, event_number::MMAP_READ];
+    matches!(kind, EventKind::Other(other) if numbers.contains(&other.row.number))
 }
 
-/// What a process has stored to a mapped file.
+/// What a process has stored to a mapped file, or read of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Store<'a> {
+    /// It was read, not stored.
+    pub is_read: bool,
     /// The process.
     pub process: u32,
     /// The thread that made the next call, if known.
@@ -230,9 +233,11 @@ impl<'a> Store<'a> {
     /// What an event tells of a store; `None` if it is of another kind.
     pub fn of(event: &'a Event) -> Option<Store<'a>> {
         let EventKind::Other(OtherEvent { row, values }) = &event.kind else { return None };
-        if row.number != event_number::MMAP_WRITE {
-            return None;
-        }
+        let is_read = match row.number {
+            event_number::MMAP_WRITE => false,
+            event_number::MMAP_READ => true,
+            _ => return None,
+        };
         let number = |at: usize| match values.get(at) {
             Some(FieldValue::Unsigned(number)) => Some(*number),
             _ => None,
@@ -248,6 +253,7 @@ impl<'a> Store<'a> {
             PartValue::Bytes(_) => None,
         };
         Some(Store {
+            is_read,
             process: named(part_id::PROCESS)?,
             thread: named(part_id::THREAD),
             address: number(0)?,

@@ -450,6 +450,7 @@ impl Unseen {
                 self.unwatched(&opened, made.watched);
                 self.stores_to(opened, mapping.length);
             }
+            OpenedKind::File | OpenedKind::Memory if made.watched == watched::READS => {}
             OpenedKind::File | OpenedKind::Memory => {
                 if mapping.is_executable || realm::is_of_libraries(&opened.name) {
                     self.executed.insert(opened.name.clone());

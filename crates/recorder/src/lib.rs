@@ -44,7 +44,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kin::Kin;
-use ring::Arena;
+use ring::{Arena, Mappings};
 use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, Preamble};
 use trace::{WriteError, Writer};
@@ -105,13 +105,14 @@ impl Recorder {
         options: Options,
     ) -> Result<Recorder, RecordError> {
         let mailbox = Arc::new(Mailbox::new(arena));
-        let mapped = match options.watches_mappings {
-            true => {
+        let mapped = match options.mappings {
+            Mappings::Unwatched => None,
+            mappings => {
                 let (rules, every) = (options.data.clone(), options.mappings_every);
-                let terms = Terms { rules, data_max: options.data_max.unwrap_or(u64::MAX), every };
+                let (data_max, reads) = (options.data_max, mappings == Mappings::All);
+                let terms = Terms { rules, data_max: data_max.unwrap_or(u64::MAX), every, reads };
                 Some(mapped::start(Arc::clone(&mailbox), terms)?)
             }
-            false => None,
         };
         let handle = Handle { mailbox: Arc::clone(&mailbox), mapped };
         let own = sink.inode();

@@ -162,8 +162,7 @@ impl Watch {
     fn answer(&mut self, Asked { who, wish, answer: give }: Asked) {
         let reply = match wish {
             Wish::Watch { by, what, start, length, when } => {
-                let is_noted = when == ring::when::LATER;
-                match self.watch(who, by, what, start, length, is_noted) {
+                match self.watch(who, by, what, start, length, when) {
                     Some(answer) => answer,
                     None if self.processes.contains_key(&who.owner) => answer::NOT_THIS,
                     None => answer::REFUSED,
@@ -189,7 +188,7 @@ impl Watch {
         what: Mapped,
         start: u64,
         length: u64,
-        is_noted: bool,
+        when: u32,
     ) -> Option<u32> {
         let ranges = match what {
             Mapped::LikeProcess(parent) => Some(self.processes.get(&parent)?.ranges().to_vec()),
@@ -200,7 +199,7 @@ impl Watch {
             if self.processes.len() >= PROCESSES_MAX {
                 return None;
             }
-            let process = Process::open(who.pid, who.owner, helper, fd).ok()?;
+            let process = Process::open(who.pid, who.owner, helper, fd, self.terms.reads).ok()?;
             self.processes.insert(who.owner, process);
         }
         let others = self.processes.values().map(Process::marked_bytes).sum();
@@ -213,7 +212,7 @@ impl Watch {
         let end = start.checked_add(length)?;
         let added = match what {
             Mapped::File { fd, offset } => {
-                let range = process.range_of(who.tid, fd, start..end, offset, is_noted).ok()?;
+                let range = process.range_of(who.tid, fd, start..end, offset, when).ok()?;
                 return process.add(range, room).ok().map(|()| answer::DONE);
             }
             Mapped::FormerlyAt(address) => {

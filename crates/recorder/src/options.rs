@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ring::Mappings;
 use trace::WriterOptions;
 
 use crate::kernel::KernelEvents;
@@ -23,8 +24,8 @@ pub struct Options {
     pub data: DataRules,
     /// Write a manifest of the paths that the program changed at the end of the trace.
     pub manifest: bool,
-    /// Watch shared mappings of files, and record what is stored there.
-    pub watches_mappings: bool,
+    /// What to record of mapped files.
+    pub mappings: Mappings,
     /// How often to look at them unasked.
     pub mappings_every: Every,
     /// Length at which buffers are cut; agents have the same limit.

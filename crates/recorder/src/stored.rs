@@ -16,6 +16,8 @@ pub(crate) struct Stored {
     pub address: u64,
     pub offset: u64,
     pub bytes: Vec<u8>,
+    /// They were read, not stored.
+    pub is_read: bool,
     /// Number of bytes to be kept, and whether a hash of all is.
     pub kept: usize,
     pub is_hashed: bool,
@@ -38,7 +40,11 @@ impl Stored {
             FieldValue::Unsigned(self.kept as u64),
             FieldValue::Bytes(if self.is_hashed { hash() } else { Vec::new() }),
         ];
-        let row = row_of(event_number::MMAP_WRITE).expect("the table has it");
+        let number = match self.is_read {
+            true => event_number::MMAP_READ,
+            false => event_number::MMAP_WRITE,
+        };
+        let row = row_of(number).expect("the table has it");
         let since = (self.since as i64).wrapping_sub(tsc as i64).min(0);
         let mut parts = vec![
             Part::number(part_id::SUBMITTED, zigzag(since)),

@@ -100,10 +100,11 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
     out.push('\n');
 }
 
-/// Formats what was stored to a mapped file.
+/// Formats what was stored to a mapped file, or read of it.
 fn stored(store: &Store<'_>, contents: &mut dyn Contents, style: Style) -> String {
     let Store { address, offset, length, stored, .. } = *store;
-    let mut line = format!("--- mmap_write {address:#x}, {length} bytes at {offset} of ");
+    let kind = if store.is_read { "mmap_read" } else { "mmap_write" };
+    let mut line = format!("--- {kind} {address:#x}, {length} bytes at {offset} of ");
     quote(&mut line, store.file);
     if style.data && stored != 0 {
         line.push_str(": ");

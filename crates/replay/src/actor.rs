@@ -156,9 +156,13 @@ impl Actor<'_> {
             What::Memory { call, mapping, offset } => {
                 self.memory(action, &batch.calls[*call as usize], mapping, *offset);
             }
-            What::Store { mapping, offset, pieces } => {
+            What::Store { mapping, offset, pieces, is_read: false, .. } => {
                 let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
                 self.store(batch, mapping, *offset, pieces);
+            }
+            What::Store { mapping, offset, pieces, certainty, .. } => {
+                let piece = &batch.pieces[pieces.start as usize];
+                self.load(batch, action, (mapping, *offset), piece, *certainty);
             }
             What::Unlock(fd) => {
                 // SAFETY: the arguments are numbers; no memory is accessed.

@@ -97,6 +97,10 @@ pub enum What {
         offset: u64,
         /// The bytes, in [`Batch::pieces`].
         pieces: Range<u32>,
+        /// They are read and compared instead.
+        is_read: bool,
+        /// What it proves if they differ.
+        certainty: Certainty,
     },
     /// Closes those of these descriptors that are open.
     Close(Box<[i32]>),

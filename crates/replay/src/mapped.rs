@@ -24,6 +24,8 @@ pub struct MappedFile {
 
 /// Bytes stored to a mapped file.
 pub struct KeptStore {
+    /// They were read, not stored, and are to be compared.
+    pub is_read: bool,
     /// The mapping.
     pub mapping: Arc<Mapping>,
     /// Path of the file when it was mapped.
@@ -34,6 +36,8 @@ pub struct KeptStore {
     pub length: u64,
     /// The buffers that have them.
     pub ids: Vec<BlobId>,
+    /// Hash of all of them, if there is one.
+    pub hash: Option<u128>,
     /// When they were collected.
     pub tsc: u64,
 }
@@ -177,6 +181,21 @@ impl Mapping {
         })
     }
 
+    /// Reads bytes at an offset in the file.
+    pub fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.with(offset, len, |region, at| match region.read(at, len) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                let first = at & !(PAGE_BYTES as usize - 1);
+                let beside = region.again(first, at + len - first)?;
+                let read =
+                    beside.protect(libc::PROT_READ).and_then(|()| beside.read(at - first, len));
+                beside.remove();
+                read
+            }
+            read => read,
+        })
+    }
+
     /// Makes a call on the memory where an offset of the file lies, and returns its result. `None`:
     /// it has no equivalent here.
     pub fn ask(&self, asked: &Asked, offset: u64) -> Option<i64> {
@@ -257,6 +276,24 @@ impl Region {
         }
     }
 
+    /// Reads bytes that end within it.
+    fn read(&self, at: usize, len: usize) -> io::Result<Vec<u8>> {
+        let first = (self.base + at) & !(PAGE_BYTES as usize - 1);
+        let room = self.base + at + len - first;
+        // SAFETY: these pages are in our mapping.
+        match unsafe { libc::madvise(first as *mut _, room, libc::MADV_POPULATE_READ) } {
+            0 => {}
+            _ => return Err(io::Error::last_os_error()),
+        }
+        let mut bytes = vec![0; len];
+        // SAFETY: all of it lies within our mapping, and the pages are there.
+        unsafe {
+            let from = (self.base + at) as *const u8;
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+        }
+        Ok(bytes)
+    }
+
     /// Stores bytes, `len` together, which end within it.
     fn store(&self, at: usize, len: usize, bytes: &[&[u8]]) -> io::Result<()> {
         let first = (self.base + at) & !(PAGE_BYTES as usize - 1);
@@ -323,6 +360,8 @@ mod tests {
         file.rewind().unwrap();
         file.read_to_end(&mut all).unwrap();
         assert_eq!((&all[4099..4104], &all[8190..8195]), (&b"\x07abc\x07"[..], &b"\0abc\0"[..]));
+        assert_eq!(mapping.read(4100, 3).unwrap(), b"abc");
+        assert!(mapping.read(16380, 8).is_err(), "it ends behind the file");
         // What is protected is stored to all the same, and copies are mappings of their own.
         let mapping = Arc::new(mapping);
         let copy = Mapping::copy_of(&mapping);
@@ -333,6 +372,7 @@ mod tests {
         };
         assert_eq!(ask(&mapping, "mprotect", 4096, 4096, 0), Some(0));
         mapping.store(4200, &abc).unwrap();
+        assert_eq!(mapping.read(4200, 3).unwrap(), b"abc");
         copy.store(4300, &abc).unwrap();
         assert_eq!(ask(&mapping, "msync", 4096, 8192, 4), Some(0));
         assert_eq!(ask(&mapping, "msync", 4097, 8192, 4), Some(-22));

@@ -387,6 +387,7 @@ impl<'a> Planner<'a> {
             self.learn_unseen(event);
         }
         let concerned = self.mapping_of(index, call, &said);
+        self.becomes_writable(index, event, call);
         if Self::maps(call) {
             if step.is_none() {
                 self.world.pass(event);

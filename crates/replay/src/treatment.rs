@@ -355,6 +355,16 @@ impl Judge {
         self.other_bytes.has(&description.path) || self.stored.has(&description.path)
     }
 
+    /// What it proves if other bytes are read of a file that is mapped.
+    pub fn certainty_of_load(&self, path: &[u8]) -> Certainty {
+        let holds_other = self.other_bytes.has(path) || self.stored.has(path);
+        Certainty::EXACT
+            .weakened_if(holds_other, Reason::Filler)
+            .weakened_if(self.is_written_unseen(path), Reason::Unseen)
+            .weakened_if(self.may_be_another(path), Reason::Names)
+            .weakened_if(self.untold.contains(path), Reason::HashOfFiller)
+    }
+
     /// Returns the names of all files with bytes that no call shows.
     pub fn with_other_bytes(&self) -> impl Iterator<Item = &[u8]> {
         self.other_bytes.names()

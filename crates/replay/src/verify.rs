@@ -94,7 +94,9 @@ fn is_compared(of: Of, which: u8) -> bool {
     }
 }
 
-fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool, untold: bool) -> Verdict {
+/// Compares bytes with a piece. `list`: they are names of attributes; `untold`: bytes that are not
+/// stored may be filler.
+pub fn bytes(batch: &Batch, piece: &Piece, room: &[u8], list: bool, untold: bool) -> Verdict {
     let mut at = 0;
     for expected in batch.expected(piece) {
         let there = &room[at.min(room.len())..(at + expected.len()).min(room.len())];

@@ -136,6 +136,19 @@ pub struct Control {
     pub clock: AtomicU64,
 }
 
+/// What is recorded of mapped files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum Mappings {
+    /// Nothing.
+    #[default]
+    Unwatched = 0,
+    /// What is stored to shared mappings.
+    Stores = 1,
+    /// That, and what is read.
+    All = 2,
+}
+
 /// What becomes of io_uring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]

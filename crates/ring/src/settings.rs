@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{Arena, Control, DataMode, Rings};
+use crate::{Arena, Control, DataMode, Mappings, Rings};
 
 /// What agents capture.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ pub struct Settings {
     pub snapshot: bool,
     /// What becomes of io_uring.
     pub rings: Rings,
-    /// True if the recorder watches shared mappings of files.
-    pub watches_mappings: bool,
+    /// What the recorder watches of mapped files.
+    pub mappings: Mappings,
     /// True if agents measure what threads compute between calls.
     pub times_cpu: bool,
     /// Frequency of the time stamp counter in Hz.
@@ -31,7 +31,7 @@ impl Control {
         self.data_max.store(settings.data_max, order);
         self.snapshot.store(settings.snapshot.into(), order);
         self.rings.store(settings.rings as u32, order);
-        self.watches_mappings.store(settings.watches_mappings.into(), order);
+        self.watches_mappings.store(settings.mappings as u32, order);
         self.times_cpu.store(settings.times_cpu.into(), order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }

@@ -52,6 +52,8 @@ pub mod when {
     pub const NOW: u32 = 0;
     /// Once it can be written: see [`Mapped::Noted`](super::Mapped::Noted).
     pub const LATER: u32 = 1;
+    /// Only what is read there.
+    pub const READS: u32 = 2;
 }
 
 /// What a collection is about.

@@ -1,7 +1,7 @@
 //! Meaning of a mapping call's arguments (`Act::Map`) for the file behind it.
 
 use crate::abi::memory::{
-    MAP_ANONYMOUS, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_TYPE, PROT_EXEC, PROT_WRITE,
+    MAP_ANONYMOUS, MAP_DENYWRITE, MAP_SHARED, MAP_SHARED_VALIDATE, MAP_TYPE, PROT_EXEC, PROT_WRITE,
 };
 
 /// A mapping, as requested by the arguments of the call.
@@ -17,6 +17,8 @@ pub struct Mapping {
     pub is_writable: bool,
     /// The program may execute it.
     pub is_executable: bool,
+    /// It is a part of a program or library.
+    pub is_of_program: bool,
 }
 
 impl Mapping {
@@ -31,12 +33,18 @@ impl Mapping {
             is_shared,
             is_writable: Mapping::allows_stores(protection),
             is_executable: protection & PROT_EXEC != 0,
+            is_of_program: flags & MAP_DENYWRITE != 0,
         }
     }
 
     /// Returns true if memory with this protection may be written to.
     pub fn allows_stores(protection: u64) -> bool {
         protection & PROT_WRITE != 0
+    }
+
+    /// Returns true if a file is mapped to be read.
+    pub fn is_data(&self) -> bool {
+        self.fd.is_some() && !self.is_executable && !self.is_of_program
     }
 
     /// Returns true if writing to the mapping would change the file, now or once it is writable.

@@ -125,6 +125,8 @@ pub mod watched {
     pub const NOT_THIS: u8 = 4;
     /// It will be once the memory can be written.
     pub const LATER: u8 = 5;
+    /// What is read there is in the trace; what is stored, once the memory can be written.
+    pub const READS: u8 = 6;
 }
 
 /// Flags of DATA, in the second byte of `c`.

@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 13] = [
+pub static ROWS: [EventRow; 14] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -257,6 +257,26 @@ pub static ROWS: [EventRow; 13] = [
             of_v2("address", FieldType::U64, "where in the process's memory"),
             of_v2("offset", FieldType::U64, "where in the file"),
             of_v2("length", FieldType::U64, "bytes of the pages that were stored to"),
+            of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
+            of_v2("device", FieldType::U64, "the file's device"),
+            of_v2("inode", FieldType::U64, "the file's inode"),
+            of_v2("stored", FieldType::U64, "bytes of them in the buffers, from the first one on"),
+            of_v2("hash", FieldType::Bytes, "XXH3-128 of all of them, if only that was wanted"),
+        ],
+    },
+    EventRow {
+        number: event_number::MMAP_READ,
+        name: "mmap_read",
+        json_type: "mmap_read",
+        class: EventClass::Mapping,
+        producer: "the recorder",
+        about: "a process read pages of a mapped file for the first time since it was mapped; its \
+                part `submitted` says since when it may have, `buffers` has what was there when \
+                it was found, and `thread` who made the call before which it was",
+        fields: &[
+            of_v2("address", FieldType::U64, "where in the process's memory"),
+            of_v2("offset", FieldType::U64, "where in the file"),
+            of_v2("length", FieldType::U64, "bytes of the pages that were read"),
             of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
             of_v2("device", FieldType::U64, "the file's device"),
             of_v2("inode", FieldType::U64, "the file's inode"),

@@ -120,6 +120,8 @@ pub mod event_number {
     pub const EXIT: u8 = 8;
     /// The program stored to a mapped file.
     pub const MMAP_WRITE: u8 = 9;
+    /// The program read a mapped file.
+    pub const MMAP_READ: u8 = 10;
     /// What is in events of the kernel of one kind.
     pub const KERNEL_LAYOUT: u8 = 20;
     /// An event of the kernel.

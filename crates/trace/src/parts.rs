@@ -160,7 +160,8 @@ pub static PART_ROWS: [PartRow; 13] = [
         "of a call that makes a ring of io_uring: 1 if its operations are events of their own; of a \
          call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
          kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
-         be watched, 5 if it is once the memory can be written",
+         be watched, 5 if it is once the memory can be written, 6 like 5, and what is read there is \
+         in the trace",
     ),
     part(
         part_id::RECORDING,

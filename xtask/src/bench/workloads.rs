@@ -140,6 +140,38 @@ pub const ALL: &[Workload] = &[
     Workload { name: "fio-io_uring-randwrite", command: |_| deep("io_uring", "randwrite"), ..FIO },
     Workload { name: "fio-libaio-randread", command: |_| deep("libaio", "randread"), ..FIO },
     Workload { name: "fio-libaio-randwrite", command: |_| deep("libaio", "randwrite"), ..FIO },
+    Workload { name: "fio-mmap-randread", command: |_| mapped("randread"), ..FIO_MAPPED },
+    Workload { name: "fio-mmap-randwrite", command: |_| mapped("randwrite"), ..FIO_MAPPED },
+    Workload {
+        name: "sqlite-mmap",
+        needs: &["sqlite3"],
+        mark: Mark::Ratio(1.5),
+        prepare: write_sql,
+        before_each: |bench| bench.remove(&["test.db", "test.db-journal"]),
+        command: |_| {
+            let mapped = "pragma mmap_size=1073741824";
+            words(&["sqlite3", "-cmd", mapped, "test.db", ".read load.sql"])
+        },
+        ..PLAIN
+    },
+    Workload {
+        name: "lmdb-write",
+        command: |bench| bench.lmdb("write"),
+        before_each: |bench| bench.remove(&["lmdb.data"]),
+        ..LMDB
+    },
+    Workload {
+        name: "lmdb-read",
+        command: |bench| bench.lmdb("read"),
+        before_each: |bench| {
+            let write = bench.lmdb("write");
+            match bench.dir.join("lmdb.data").exists() {
+                true => Ok(()),
+                false => measure::run(&write, &bench.dir, None, &bench.output(), None).map(drop),
+            }
+        },
+        ..LMDB
+    },
     Workload {
         name: "python",
         needs: &["python3"],
@@ -211,6 +243,26 @@ pub const ALL: &[Workload] = &[
         ..PLAIN
     },
     Workload {
+        name: "db_bench-mmap",
+        needs: &["db_bench"],
+        mark: Mark::Ratio(1.5),
+        before_each: |bench| bench.remove(&["rocks"]),
+        command: |_| {
+            words(&[
+                "db_bench",
+                "--db=rocks",
+                "--benchmarks=fillseq,overwrite,readrandom,readseq",
+                "--num=300000",
+                "--value_size=400",
+                "--compression_type=none",
+                "--cache_size=8388608",
+                "--mmap_read=1",
+                "--mmap_write=1",
+            ])
+        },
+        ..PLAIN
+    },
+    Workload {
         name: "fio-randwrite-2-jobs",
         mark: Mark::None,
         command: |_| fio("randwrite", 2),
@@ -231,6 +283,16 @@ pub const ALL: &[Workload] = &[
         ..PLAIN
     },
 ];
+
+/// A gigabyte in values of 4 KiB, by way of a writable mapping.
+const LMDB: Workload = Workload {
+    needs: &["gcc", "liblmdb-dev"],
+    mark: Mark::Ratio(1.5),
+    prepare: build_lmdb,
+    ..PLAIN
+};
+
+const FIO_MAPPED: Workload = Workload { mark: Mark::Ratio(1.5), ..FIO };
 
 const FIO: Workload = Workload {
     name: "",
@@ -273,6 +335,12 @@ fn deep(engine: &str, pattern: &str) -> Vec<String> {
     command
 }
 
+fn mapped(pattern: &str) -> Vec<String> {
+    let mut command = fio(pattern, 1);
+    command.push("--ioengine=mmap".into());
+    command
+}
+
 fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
@@ -303,6 +371,10 @@ impl Bench {
         let mut all = vec![self.dir.join("loops").display().to_string()];
         all.extend(words(args));
         all
+    }
+
+    fn lmdb(&self, what: &str) -> Vec<String> {
+        vec![self.dir.join("lmdb").display().to_string(), what.into()]
     }
 
     /// Returns the command that records a command.
@@ -372,6 +444,13 @@ impl Bench {
 pub fn build_loops(bench: &Bench) -> Result<(), Complaint> {
     let mut cc = Command::new("cc");
     cc.args(["-O2", "-o"]).arg(bench.dir.join("loops")).arg(repository().join("benches/loops.c"));
+    must_succeed(cc)
+}
+
+fn build_lmdb(bench: &Bench) -> Result<(), Complaint> {
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-o"]).arg(bench.dir.join("lmdb")).arg(repository().join("benches/lmdb.c"));
+    cc.arg("-llmdb");
     must_succeed(cc)
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ring::Mappings;
+
 use super::whom::Whom;
 use crate::units;
 
@@ -58,8 +60,8 @@ pub struct Args {
     /// once any rule is stricter than --data.
     ///
     /// Rules are about buffers of calls on files. What PROGRAM passes on through pipes, sockets or
-    /// other files follows the rules of those; arguments, environments and paths are always kept;
-    /// memory-mapped files are never recorded. Bytes that a rule withholds do pass through the
+    /// other files follows the rules of those; arguments, environments and paths are always kept. What
+    /// is stored to mapped files follows them too. Bytes that a rule withholds do pass through the
     /// memory that PROGRAM shares with the recorder, but not to the trace.
     #[arg(long, value_name = "GLOB=WHAT", value_parser = data_rule)]
     pub data_for: Vec<DataRule>,
@@ -302,6 +304,20 @@ pub enum MmapMode {
     None,
     /// What is stored to shared mappings
     Writes,
+    /// That, and each page that is read, when it is read for the first time; programs and libraries
+    /// are left out
+    All,
+}
+
+impl MmapMode {
+    /// The same for the recorder.
+    pub fn mappings(self) -> Mappings {
+        match self {
+            MmapMode::None => Mappings::Unwatched,
+            MmapMode::Writes => Mappings::Stores,
+            MmapMode::All => Mappings::All,
+        }
+    }
 }
 
 impl fmt::Display for MmapMode {
@@ -309,6 +325,7 @@ impl fmt::Display for MmapMode {
         f.write_str(match self {
             MmapMode::None => "none",
             MmapMode::Writes => "writes",
+            MmapMode::All => "all",
         })
     }
 }

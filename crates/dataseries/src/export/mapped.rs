@@ -9,8 +9,10 @@ use super::{Caller, Exporter};
 use crate::error::Error;
 use crate::schema::{self, SNIA, common};
 
-/// The type of a store, and its fields.
+/// The types of stores and reads, and their fields.
 pub const WRITE: &str = "mmappwrite";
+/// See [`WRITE`].
+pub const READ: &str = "mmappread";
 /// The descriptor by which the file was mapped.
 pub const DESCRIPTOR: &str = "descriptor";
 /// Number of bytes.
@@ -19,6 +21,10 @@ pub const LENGTH: &str = "bytes_requested";
 pub const OFFSET: &str = "offset";
 /// The bytes of a store.
 pub const WRITTEN: &str = "data_written";
+/// Those of a read.
+pub const DATA_READ: &str = "data_read";
+/// The address of a read.
+pub const ADDRESS: &str = "address";
 
 impl Exporter<'_> {
     /// Follows where files are mapped, and by which descriptors.
@@ -48,7 +54,8 @@ impl Exporter<'_> {
         tsc: u64,
         contents: &mut dyn Contents,
     ) -> Result<Option<(i64, &'static str)>, Error> {
-        let Some(number) = schema::position(&format!("{SNIA}{WRITE}")) else { return Ok(None) };
+        let (kind, data_field) = if store.is_read { (READ, DATA_READ) } else { (WRITE, WRITTEN) };
+        let Some(number) = schema::position(&format!("{SNIA}{kind}")) else { return Ok(None) };
         let now = self.clock.ns(self.trace, tsc);
         let thread = store.thread.map(|thread| self.tasks.ids(thread));
         let pid = self.tasks.id_of(store.process);
@@ -56,8 +63,9 @@ impl Exporter<'_> {
         let id = self.next_id;
         self.next_id += 1;
         let of = self.file.of(number);
+        let address = of.field(ADDRESS);
         let [descriptor, length, offset, bytes] =
-            [DESCRIPTOR, LENGTH, OFFSET, WRITTEN].map(|name| of.field(name).unwrap_or_default());
+            [DESCRIPTOR, LENGTH, OFFSET, data_field].map(|name| of.field(name).unwrap_or_default());
         let mut record = self.file.record(number)?;
         record.int(common::UNIQUE_ID, id);
         record.int(common::TIME_CALLED, now);
@@ -69,6 +77,9 @@ impl Exporter<'_> {
         record.int(descriptor, fd.into());
         record.int(length, store.length as i64);
         record.int(offset, store.offset as i64);
+        if let Some(address) = address {
+            record.int(address, store.address as i64);
+        }
         let stored = data.content.len();
         let fits = self.content && stored > 0 && stored <= VALUE_BYTES_MAX;
         if fits {
@@ -84,6 +95,6 @@ impl Exporter<'_> {
             record.bool(common::BUFFER_NOT_CAPTURED, true);
             self.exported.not_captured += 1;
         }
-        Ok(fits.then_some((id, WRITTEN)))
+        Ok(fits.then_some((id, data_field)))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use model::mapped;
+use model::mapped::{self, Store};
 use syscalls::record::{IMAGE_ARG, Identity, data_flag};
 use trace::event::{
     BLOB_BYTES_MAX, BlobId, Call, Content, Data, Event, EventKind, Extras, INLINE_BYTES_MAX,
@@ -18,7 +18,7 @@ use super::imported::Imported;
 use super::stream::{Files, Stream};
 use crate::columns::{self, CallRest, Get, PartOf, Piece, Stamp};
 use crate::error::Error;
-use crate::export::WRITE;
+use crate::export::{READ, WRITE};
 use crate::origin::IMPORTED;
 use crate::schema::{self, SNIA};
 
@@ -38,6 +38,8 @@ enum Holder {
     Image,
     /// A store to a mapped file.
     Store,
+    /// What was read of one.
+    Read,
 }
 
 impl Holder {
@@ -47,6 +49,7 @@ impl Holder {
             Holder::Call(nr) => Some(schema::of_call(nr)),
             Holder::Image => None,
             Holder::Store => Some(format!("{SNIA}{WRITE}")),
+            Holder::Read => Some(format!("{SNIA}{READ}")),
         }
     }
 }
@@ -226,8 +229,8 @@ impl Exact<'_, '_, '_> {
     }
 
     /// Reads the bytes of a store to a mapped file, and returns the part that names them.
-    fn stored(&mut self, event: i64) -> Result<Option<Part>, Error> {
-        let pieces = self.pieces(event, Holder::Store)?;
+    fn stored(&mut self, event: i64, of: Holder) -> Result<Option<Part>, Error> {
+        let pieces = self.pieces(event, of)?;
         let Some(data) = pieces.into_iter().next() else { return Ok(None) };
         let ids = match data.content {
             Content::Inline(bytes) if bytes.is_empty() => return Ok(None),
@@ -253,11 +256,16 @@ impl Exact<'_, '_, '_> {
             }
             _ => {}
         }
-        let mut parts = self.parts(stamp.event)?;
-        if mapped::is_store(&kind) {
-            parts.extend(self.stored(stamp.event)?);
+        let parts = self.parts(stamp.event)?;
+        let is_store = mapped::is_store(&kind);
+        let mut event = with_parts(Event::new(stamp.thread, stamp.tsc, kind), parts);
+        if is_store && let Some(store) = Store::of(&event) {
+            let of = if store.is_read { Holder::Read } else { Holder::Store };
+            if let Some(buffers) = self.stored(stamp.event, of)? {
+                event.extras.get_or_insert_default().parts.push(buffers);
+            }
         }
-        self.write(&with_parts(Event::new(stamp.thread, stamp.tsc, kind), parts))
+        self.write(&event)
     }
 
     /// Reads the pieces of memory of a call or another event.

@@ -28,7 +28,8 @@ use super::unmake::{self, Values};
 use crate::calls::{CLONE, Form};
 use crate::error::Error;
 use crate::export::{
-    Caller, Collected, DESCRIPTOR, Known, LENGTH, OFFSET, PLANS, Plan, WRITE, WRITTEN, collect,
+    ADDRESS, Caller, Collected, DATA_READ, DESCRIPTOR, Known, LENGTH, OFFSET, PLANS, Plan, READ,
+    WRITE, WRITTEN, collect,
 };
 use crate::file::types::Type;
 use crate::origin::{ANOTHER_RECORDER, IMPORTED, Origin};
@@ -85,7 +86,7 @@ pub fn import(
         umask: 0,
         data_bytes: 0,
         unmade: 0,
-        has_stores: kinds.iter().any(|kind| kind.plan.is(WRITE)),
+        has_stores: kinds.iter().any(|kind| kind.plan.is(WRITE) || kind.plan.is(READ)),
         mappings: Mappings::default(),
     };
     foreign.records(&mut kinds)?;
@@ -118,7 +119,7 @@ fn not_told(unmade: u64) -> Vec<String> {
             .into(),
     ];
     if unmade > 0 {
-        all.push(format!("which system call {unmade} records stand for (mmappread, recv, ...)"));
+        all.push(format!("which system call {unmade} records stand for (recv, send)"));
     }
     all
 }
@@ -233,12 +234,12 @@ struct Foreign {
 struct Mappings(HashMap<(u32, i32), (u64, u64)>);
 
 impl Mappings {
-    /// Notes what a call maps. Returns false if nothing can be stored there.
+    /// Notes what a call maps. Returns false if it is no file.
     fn add(&mut self, process: u32, call: &Call) -> bool {
         let mapping = Mapping::of(&call.args);
         let is_made = call.ret().is_some_and(|ret| errno::of_result(ret).is_none());
         let maps = syscalls::by_number(call.nr.into()).is_some_and(|row| row.act == Act::Map);
-        let Some(fd) = mapping.fd.filter(|_| maps && is_made && mapping.changes_file()) else {
+        let Some(fd) = mapping.fd.filter(|_| maps && is_made) else {
             return false;
         };
         if self.0.len() < MAPPINGS_MAX {
@@ -302,8 +303,9 @@ impl Foreign {
         first_umask: bool,
     ) -> Result<(), Error> {
         let Some(row) = kind.plan.row else { return Ok(()) };
-        if kind.plan.is(WRITE) {
-            return group.iter().try_for_each(|values| self.store(kind.of, values));
+        if kind.plan.is(WRITE) || kind.plan.is(READ) {
+            let is_read = kind.plan.is(READ);
+            return group.iter().try_for_each(|values| self.store(kind.of, values, is_read));
         }
         let [Some(mut nr), of_process] = row.calls else {
             self.unmade += group.len() as u64;
@@ -351,7 +353,11 @@ impl Foreign {
         self.data_bytes += call.data.iter().map(|data| data.true_len).sum::<u64>();
         let mut event = Event::new(task.thread, tsc, EventKind::Call(call.clone()));
         if self.has_stores && self.mappings.add(task.process, &call) {
-            let parts = vec![Part::number(part_id::WATCHED, watched::YES.into())];
+            let word = match Mapping::of(&call.args).changes_file() {
+                true => watched::YES,
+                false => watched::READS,
+            };
+            let parts = vec![Part::number(part_id::WATCHED, word.into())];
             event.extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
         }
         self.write(&event)?;
@@ -378,7 +384,7 @@ impl Foreign {
     }
 
     /// Imports a store to a mapped file.
-    fn store(&mut self, of: &Type, values: &Values) -> Result<(), Error> {
+    fn store(&mut self, of: &Type, values: &Values, is_read: bool) -> Result<(), Error> {
         let number = |name: &str| unmake::int(values, of.field(name)?);
         let tid = unmake::int(values, common::EXECUTING_TID)
             .or_else(|| unmake::int(values, common::EXECUTING_PID))
@@ -392,7 +398,8 @@ impl Foreign {
             self.start(start, task.thread, task.process, task.pid, tsc)?;
         }
         let (offset, fd) = (number(OFFSET).unwrap_or(0) as u64, number(DESCRIPTOR).unwrap_or(-1));
-        let bytes = match of.field(WRITTEN).and_then(|at| values.get(at)) {
+        let field = if is_read { DATA_READ } else { WRITTEN };
+        let bytes = match of.field(field).and_then(|at| values.get(at)) {
             Some(Collected::Bytes(bytes)) => &bytes[..],
             _ => &[],
         };
@@ -402,9 +409,12 @@ impl Foreign {
         for page in bytes.chunks(BLOB_BYTES_MAX) {
             ids.push(Some(self.writer.blob(page)?));
         }
-        let row = row_of(event_number::MMAP_WRITE).expect("the table has it");
+        let kind = if is_read { event_number::MMAP_READ } else { event_number::MMAP_WRITE };
+        let row = row_of(kind).expect("the table has it");
+        let told = number(ADDRESS).map(|address| address as u64);
+        let mapped = self.mappings.address(task.process, fd as i32, offset);
         let values = vec![
-            FieldValue::Unsigned(self.mappings.address(task.process, fd as i32, offset)),
+            FieldValue::Unsigned(told.unwrap_or(mapped)),
             FieldValue::Unsigned(offset),
             FieldValue::Unsigned(length),
             FieldValue::Bytes(Vec::new()),

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use syscalls::abi::memory::{
-    PAGE_PRESENT, PAGE_STORED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API, UFFD_NOTICES, UFFD_STORES,
-    UFFDIO_API, UFFDIO_REGISTER,
+    PAGE_OF_FILE, PAGE_PRESENT, PAGE_STORED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API, UFFD_NOTICES,
+    UFFD_STORES, UFFDIO_API, UFFDIO_REGISTER,
 };
 
 /// pidfd_open for a thread instead of a process: since Linux 6.9.
@@ -80,10 +80,32 @@ impl Memory {
         self.scan(memory, [PAGE_PRESENT, PAGE_PRESENT], &mut |_| ())
     }
 
+    /// Calls `found` with the stretches of pages of the file that are there, but without those of
+    /// another category.
+    pub fn present(
+        &self,
+        memory: Range<u64>,
+        without: u64,
+        found: &mut dyn FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        let wanted = PAGE_PRESENT | PAGE_OF_FILE;
+        self.look(memory, 0, [without, wanted | without], found)
+    }
+
     /// Looks for pages that have all of these categories, the first ones inverted, and marks them.
     fn scan(
         &self,
         memory: Range<u64>,
+        categories: [u64; 2],
+        found: &mut dyn FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        self.look(memory, PAGEMAP_AGAIN, categories, found)
+    }
+
+    fn look(
+        &self,
+        memory: Range<u64>,
+        flags: u64,
         [inverted, wanted]: [u64; 2],
         found: &mut dyn FnMut(Range<u64>),
     ) -> io::Result<()> {
@@ -92,7 +114,7 @@ impl Memory {
         while from < memory.end {
             let mut request = [
                 12 * 8,
-                PAGEMAP_AGAIN,
+                flags,
                 from,
                 memory.end,
                 0,

@@ -10,7 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use model::realm;
-use ring::DataMode;
+use ring::{DataMode, when};
+use syscalls::abi::memory::PAGE_STORED;
 
 use super::kernel::{Memory, Notices, file_of};
 use super::terms::Terms;
@@ -37,8 +38,37 @@ pub(super) struct Watched {
     file: Arc<File>,
     /// Time stamp of the last collection.
     since: u64,
-    /// It cannot be written yet, and is not watched before that.
+    /// It cannot be written yet, and is not watched for stores before that.
     is_noted: bool,
+    /// Stores to it are no stores to the file.
+    is_private: bool,
+    /// Pages that were read or stored to.
+    touched: Touched,
+}
+
+/// Pages, by their offsets in a file.
+#[derive(Clone, Default)]
+struct Touched(HashSet<u64>);
+
+impl Touched {
+    /// Adds pages. Calls `found` with the stretches of those that are new.
+    fn add(&mut self, offsets: Range<u64>, found: &mut dyn FnMut(Range<u64>)) {
+        let mut new = offsets.start..offsets.start;
+        for page in offsets.clone().step_by(PAGE_BYTES as usize) {
+            match self.0.insert(page) {
+                true if new.end == page => new.end += PAGE_BYTES,
+                true => new = page..page + PAGE_BYTES,
+                false if new.is_empty() => new = page + PAGE_BYTES..page + PAGE_BYTES,
+                false => {
+                    found(new.clone());
+                    new = page + PAGE_BYTES..page + PAGE_BYTES;
+                }
+            }
+        }
+        if !new.is_empty() {
+            found(new);
+        }
+    }
 }
 
 /// What a collection is about.
@@ -114,11 +144,13 @@ pub(super) struct Process {
     ends: bool,
     /// Files are watched that were not, or the reverse.
     has_changed: bool,
+    /// What is read is recorded as well.
+    reads: bool,
 }
 
 impl Process {
     /// `helper` is a thread of the process that has opened `fd` to be watched by.
-    pub fn open(pid: i32, number: u32, helper: i32, fd: i32) -> io::Result<Process> {
+    pub fn open(pid: i32, number: u32, helper: i32, fd: i32, reads: bool) -> io::Result<Process> {
         Ok(Process {
             number,
             notices: Notices::take(helper, fd)?,
@@ -127,6 +159,7 @@ impl Process {
             dropped: Vec::new(),
             ends: false,
             has_changed: true,
+            reads,
         })
     }
 
@@ -175,14 +208,16 @@ impl Process {
         fd: i32,
         memory: Range<u64>,
         offset: u64,
-        is_noted: bool,
+        when: u32,
     ) -> io::Result<Watched> {
         let file = Arc::new(file_of(thread, fd)?);
         // Memory that processes share changes all the time, and nothing of it is left on a disk.
         if !file.metadata()?.is_file() || realm::is_memory(&path_of(&file, true)) {
             return Err(io::Error::other("no file on a disk"));
         }
-        Ok(Watched { marked: memory.start, memory, offset, file, since: 0, is_noted })
+        let (is_noted, is_private) = (when != when::NOW, when == when::READS);
+        let (marked, touched) = (memory.start, Touched::default());
+        Ok(Watched { memory, marked, offset, file, since: 0, is_noted, is_private, touched })
     }
 
     /// Memory in which the same is mapped as was at an address until the last collection.
@@ -199,8 +234,20 @@ impl Process {
         if self.watched.len() >= RANGES_MAX || range.memory.is_empty() {
             return Err(io::Error::other("too many mappings"));
         }
+        range.since = host::tsc();
         if !range.is_noted {
             self.watch(&mut range, room)?;
+        } else if self.reads {
+            self.notices.watch(&range.memory)?;
+        }
+        if self.reads {
+            // What is there by itself was not touched.
+            let (start, offset) = (range.memory.start, range.offset);
+            let touched = &mut range.touched;
+            self.memory.present(range.memory.clone(), 0, &mut |pages| {
+                let pages = pages.start - start + offset..pages.end - start + offset;
+                touched.add(pages, &mut |_| ());
+            })?;
         }
         self.dropped.clear();
         self.watched.push(range);
@@ -225,7 +272,7 @@ impl Process {
         let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
         let mut result = Ok(());
         for range in std::mem::take(&mut self.watched) {
-            if !range.is_noted {
+            if !range.is_noted || range.is_private {
                 self.watched.push(range);
                 continue;
             }
@@ -268,7 +315,8 @@ impl Process {
     ) -> u64 {
         let mut pages = 0;
         let now = host::tsc();
-        for range in self.watched.iter_mut().filter(|range| !range.is_noted) {
+        let reads = self.reads;
+        for range in self.watched.iter_mut().filter(|range| reads || !range.is_noted) {
             if let Scope::Memory(_) = scope
                 && !scope.has(range, (0, 0))
             {
@@ -282,13 +330,32 @@ impl Process {
             if let Scope::All | Scope::File(_) = scope {
                 range.since = now;
             }
-            range.marked = marked.max(range.to_mark(about.size()));
             let mut stretches = Vec::new();
-            let mut keep = |found| stretches.push(found);
-            let looked = self.memory.stored(scope.part(start..marked), &mut keep);
-            let looked =
-                looked.and_then(|()| self.memory.stored_first(marked..range.marked, &mut keep));
-            if looked.is_err() || stretches.is_empty() {
+            if reads {
+                // Private memory shows the file until it is stored to.
+                let without = if range.is_noted { 0 } else { PAGE_STORED };
+                let part = scope.part(range.memory.clone());
+                let (start, offset) = (range.memory.start, range.offset);
+                let touched = &mut range.touched;
+                let _ = self.memory.present(part, without, &mut |pages| {
+                    let there = |at: u64| at - start + offset;
+                    touched.add(there(pages.start)..there(pages.end), &mut |new| {
+                        let back = |at: u64| at - offset + start;
+                        stretches.push((back(new.start)..back(new.end), true));
+                    });
+                });
+            }
+            if !range.is_noted {
+                range.marked = marked.max(range.to_mark(about.size()));
+                let mut keep = |found| stretches.push((found, false));
+                let looked = self.memory.stored(scope.part(start..marked), &mut keep);
+                let looked =
+                    looked.and_then(|()| self.memory.stored_first(marked..range.marked, &mut keep));
+                if looked.is_err() {
+                    stretches.retain(|(_, is_read)| *is_read);
+                }
+            }
+            if stretches.is_empty() {
                 continue;
             }
             let file = path_of(&range.file, about.nlink() != 0);
@@ -297,7 +364,8 @@ impl Process {
                 DataMode::Hash => (0, true),
                 DataMode::None => (0, false),
             };
-            let about_it = |address, offset, bytes: Vec<u8>| Stored {
+            let about_it = |address, offset, bytes: Vec<u8>, is_read| Stored {
+                is_read,
                 process: self.number,
                 thread,
                 since,
@@ -311,7 +379,12 @@ impl Process {
                 inode: about.ino(),
             };
             let size = about.size();
-            for stretch in stretches {
+            for (stretch, is_read) in stretches {
+                if reads && !is_read {
+                    let (start, offset) = (range.memory.start, range.offset);
+                    let stored = stretch.start - start + offset..stretch.end - start + offset;
+                    range.touched.add(stored, &mut |_| ());
+                }
                 pages += (stretch.end - stretch.start) / PAGE_BYTES;
                 let mut at = stretch.start.max(range.memory.start);
                 while at < stretch.end.min(range.memory.end) {
@@ -322,7 +395,7 @@ impl Process {
                     let read = self.memory.read(at, &mut bytes);
                     bytes.truncate(read);
                     if read != 0 {
-                        tell(about_it(at, offset, bytes));
+                        tell(about_it(at, offset, bytes, is_read));
                     }
                     // What cannot be read lies behind the file's end, or is not there any more.
                     at += (read as u64).max(1).next_multiple_of(PAGE_BYTES);
@@ -361,7 +434,7 @@ mod tests {
 
     fn terms(rules: Vec<DataRule>) -> Terms {
         let rules = DataRules { rules, ..DataRules::default() };
-        Terms { rules, data_max: u64::MAX, every: Every::Auto }
+        Terms { rules, data_max: u64::MAX, every: Every::Auto, reads: false }
     }
 
     fn collect(process: &mut Process, terms: &Terms) -> Vec<(u64, Vec<u8>)> {
@@ -377,7 +450,7 @@ mod tests {
         // SAFETY: takes a number only.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, USERFAULTFD_FLAGS) };
         let (pid, tid) = (std::process::id() as i32, gettid().as_raw_nonzero().get());
-        let process = Process::open(pid, 1, tid, fd as c_int).ok();
+        let process = Process::open(pid, 1, tid, fd as c_int, false).ok();
         assert!(process.is_none() || fd > 0);
         process
     }
@@ -397,7 +470,7 @@ mod tests {
         };
         let tid = gettid().as_raw_nonzero().get();
         let memory = start..start + LEN as u64;
-        let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0, false).unwrap();
+        let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0, when::NOW).unwrap();
         store(3, 9);
         process.add(range, u64::MAX).unwrap();
         let all = terms(Vec::new());
@@ -432,8 +505,8 @@ mod tests {
     fn only_what_the_kernel_calls_a_userfaultfd_is_used() {
         let file = tempfile::tempfile().unwrap();
         let (pid, tid) = (std::process::id() as i32, gettid().as_raw_nonzero().get());
-        assert!(Process::open(pid, 1, tid, file.as_raw_fd()).is_err());
-        assert!(Process::open(pid, 1, tid, -1).is_err());
-        assert!(Process::open(pid, 1, i32::MAX, 0).is_err());
+        assert!(Process::open(pid, 1, tid, file.as_raw_fd(), false).is_err());
+        assert!(Process::open(pid, 1, tid, -1, false).is_err());
+        assert!(Process::open(pid, 1, i32::MAX, 0, false).is_err());
     }
 }

@@ -21,4 +21,6 @@ pub(crate) struct Terms {
     /// Most bytes kept of what one event tells.
     pub data_max: u64,
     pub every: Every,
+    /// What is read is recorded as well.
+    pub reads: bool,
 }

@@ -4,16 +4,20 @@ use syscalls::ArgKind;
 
 use super::Actor;
 use crate::batch::{Action, Batch, Call, Piece};
+use crate::certainty::Certainty;
 use crate::clock;
 use crate::descriptors;
 use crate::lane::Mood;
 use crate::made::Made;
 use crate::mapped::{Asked, Mapping};
-use crate::outcome::{Outcome, Stopped};
+use crate::outcome::{DifferingPart, Outcome, Stopped};
 use crate::space::Medium;
+use crate::verify::{self, Verdict};
 
 /// Bytes moved at a time.
 const PORTION: usize = 64 << 10;
+/// Most bytes of a mapped file that are compared at a time.
+const LOADED_MAX: usize = 16 << 20;
 
 /// Converts a transfer's result to a number of bytes or an errno.
 fn moved(ret: isize) -> Result<u64, i32> {
@@ -64,6 +68,40 @@ impl Actor<'_> {
         if let Err(error) = mapping.store(at, &bytes) {
             let what = format!("stores to mapped files not made: {error}");
             Outcome::count(&mut self.tally.unsupported, &what, 1);
+        }
+    }
+
+    /// Reads bytes of a mapped file, and compares them.
+    pub(super) fn load(
+        &mut self,
+        batch: &Batch,
+        action: &Action,
+        (mapping, offset): (&Mapping, u64),
+        piece: &Piece,
+        certainty: Certainty,
+    ) {
+        let counts = &self.lane.counts;
+        counts.replayed.add(1);
+        let len = usize::try_from(piece.true_len).unwrap_or(usize::MAX);
+        let read = match mapping.read(offset, len.min(LOADED_MAX)) {
+            Ok(read) => read,
+            Err(error) => {
+                counts.unverified.add(1);
+                let what = format!("reads of mapped files not made: {error}");
+                return Outcome::count(&mut self.tally.unsupported, &what, 1);
+            }
+        };
+        counts.bytes.add(read.len() as u64);
+        if certainty != Certainty::EXACT || len > LOADED_MAX {
+            return counts.unverified.add(1);
+        }
+        match verify::bytes(batch, piece, &read, false, false) {
+            Verdict::Same => counts.verified.add(1),
+            Verdict::Unknown => counts.unverified.add(1),
+            Verdict::Differ { expected, found, .. } => {
+                let cause = "a mapped file: other bytes were read".to_string();
+                self.report(DifferingPart::Data, cause, action, expected, found);
+            }
         }
     }
 

@@ -209,7 +209,7 @@ impl<'a> Fold<'a> {
         let step = self.world.step(event, &mut self.stored);
         self.unseen.event(event, &self.world, &mut self.stored);
         self.settle(event.thread, event.tsc)?;
-        self.follow_mapping(event);
+        self.follow_mapping(event)?;
         self.world.closed_files(&mut |open| self.opens.closed(open));
         let (thread, tsc) = (event.thread, event.tsc);
         match std::mem::take(&mut event.kind) {
@@ -248,7 +248,7 @@ impl<'a> Fold<'a> {
     }
 
     /// Follows where files are mapped, and what is stored there.
-    fn follow_mapping(&mut self, event: &Event) {
+    fn follow_mapping(&mut self, event: &Event) -> Result<(), ImageError> {
         let process = self.world.thread(event.thread).map(|thread| thread.process);
         match &event.kind {
             EventKind::Call(call) if mapped::is_followed(call) => {
@@ -266,18 +266,27 @@ impl<'a> Fold<'a> {
             EventKind::Image { .. } => self.mapped.forget(process.unwrap_or(0)),
             EventKind::Exit { process, .. } => self.mapped.forget(*process),
             EventKind::Other(_) => {
-                let Some(store) = Store::of(event) else { return };
+                let Some(store) = Store::of(event) else { return Ok(()) };
                 let Some((&node, offset)) = self.mapped.at(store.process, store.address) else {
-                    return;
+                    return Ok(());
                 };
                 // The kernel supports no larger offsets.
                 let end = offset.checked_add(store.length).filter(|end| *end <= i64::MAX as u64);
-                if let Some(end) = end {
-                    self.change(node, |content| content.write(offset..end));
+                match end {
+                    Some(end) if store.is_read => {
+                        let (node, data) = (self.tree.find(node), store.data());
+                        self.read_piece(node, offset..end, &data)?;
+                        if contents::is_cut(&data) {
+                            self.untold.note(node, store.file);
+                        }
+                    }
+                    Some(end) => self.change(node, |content| content.write(offset..end)),
+                    None => {}
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Handles the end of the events.

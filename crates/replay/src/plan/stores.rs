@@ -7,11 +7,13 @@ use model::mapped::{self, Store};
 use syscalls::Replay;
 use syscalls::abi::errno;
 use syscalls::mapping::Mapping as Asked;
+use syscalls::record::watched;
 use trace::event::{Call, Content, Event, Outcome, StartHow};
 
 use super::Planner;
 use super::claims::bytes::{Bytes, Does};
 use crate::batch::What;
+use crate::certainty::Reason;
 use crate::mapped::{KeptStore, MappedFile, Mapping};
 use crate::order::Index;
 use crate::outcome::Stopped;
@@ -32,8 +34,10 @@ impl Planner<'_> {
         self.mapped.call(process, event, call, |fd| {
             let table = world.descriptors(event.thread)?;
             let description = table.get(fd)?.description;
-            // What reads find there depends on when they look.
-            judge.gets_stores(&description.path);
+            if Asked::of(&call.args).changes_file() {
+                // What reads find there depends on when they look.
+                judge.gets_stores(&description.path);
+            }
             let mapping = judge
                 .is_here(description)
                 .then(|| Arc::new(Mapping::new(call.args[5], Asked::of(&call.args).length)));
@@ -70,6 +74,16 @@ impl Planner<'_> {
         let process = self.lines[index].process;
         let (file, offset) = self.mapped.stretch(process, address, length)?;
         Some((file.mapping.clone()?, offset, Arc::clone(&file.path)))
+    }
+
+    /// What was mapped to be read may be stored to from now on, and the trace tells of it later.
+    pub(super) fn becomes_writable(&mut self, index: Index, event: &Event, call: &Call) {
+        if mapped::watched(event) == watched::YES && !Self::maps(call) {
+            let process = self.lines[index].process;
+            if let Some((file, _)) = self.mapped.at(process, call.args[0]) {
+                self.judge.gets_stores(&file.path);
+            }
+        }
     }
 
     /// Plans a call on a mapped file's memory.
@@ -115,7 +129,8 @@ impl Planner<'_> {
         };
         let Content::Blobs { ids, .. } = store.content() else { return };
         let length = store.length;
-        let kept = KeptStore { mapping, path, offset, length, ids, tsc: event.tsc };
+        let (is_read, hash) = (store.is_read, store.hash);
+        let kept = KeptStore { is_read, mapping, path, offset, length, ids, hash, tsc: event.tsc };
         let fits = self.kept_stores.len() < KEPT_MAX && kept.ids.len() <= KEPT_BUFFERS_MAX;
         match self.idle_lane(&store) {
             Some(index) => self.store_by(index, kept),
@@ -153,24 +168,35 @@ impl Planner<'_> {
     }
 
     fn store_by(&mut self, index: Index, kept: KeptStore) {
-        let KeptStore { mapping, path, offset, length, ids, tsc } = kept;
+        let KeptStore { is_read, mapping, path, offset, length, ids, hash, tsc } = kept;
         self.make_way(index);
+        let certainty = self.judge.certainty_of_load(&path);
+        let certainty = certainty.weakened_if(self.doubts.any(), Reason::Raced);
         let batch = &mut self.lines[index].batch;
-        let stored = match batch.add_blobs(self.trace, &ids, false) {
+        let stored = match batch.add_blobs(self.trace, &ids, is_read) {
             Ok(stored) => stored,
             Err(error) => return self.shared.stop(Stopped::Unreadable(error.to_string())),
         };
         let first = batch.pieces.len() as u32;
+        let hash = hash.map(|hash| {
+            batch.hashes.push(hash);
+            batch.hashes.len() as u32 - 1
+        });
         let piece = batch.add_piece();
         piece.stored = stored;
         piece.true_len = length;
-        if (batch.stored_len(&batch.pieces[first as usize]) as u64) < length {
+        piece.hash = hash;
+        if !is_read && (batch.stored_len(&batch.pieces[first as usize]) as u64) < length {
             self.judge.gets_other_bytes(&path);
         }
-        let what = What::Store { mapping, offset, pieces: first..first + 1 };
+        let pieces = first..first + 1;
+        let what = What::Store { mapping, offset, pieces, is_read, certainty };
         self.open_action(index, tsc, tsc).what = what;
         if self.others_matter() || self.doubts.any() {
-            let does = Does::Writes { at: Some(offset), len: length };
+            let does = match is_read {
+                true => Does::Reads { at: Some(offset), asked: length, got: length },
+                false => Does::Writes { at: Some(offset), len: length },
+            };
             let bytes = Bytes { file: hash_of(&path), moves: None, does };
             self.order_by_bytes(index, Some(bytes));
         }

@@ -18,6 +18,8 @@ pub const SHM_EXEC: i32 = 0o100_000;
 pub const PROCMAP_QUERY: u64 = 0xc068_6611;
 /// No file.
 pub const MAP_ANONYMOUS: u64 = 0x20;
+/// What the dynamic linker maps programs and libraries with.
+pub const MAP_DENYWRITE: u64 = 0x800;
 /// The mapping is placed at the address, over what is there.
 pub const MAP_FIXED: u64 = 0x10;
 /// Flags of userfaultfd: it is closed by an exec, does not block, and handles no faults of the
@@ -41,6 +43,8 @@ pub const PAGEMAP_SCAN: u64 = 0xc060_6610;
 pub const PAGEMAP_AGAIN: u64 = 1 | 2;
 /// Categories of [`PAGEMAP_SCAN`]: stored to; there.
 pub const PAGE_STORED: u64 = 2;
+/// Of a file, and no copy of it in private memory.
+pub const PAGE_OF_FILE: u64 = 4;
 /// See [`PAGE_STORED`].
 pub const PAGE_PRESENT: u64 = 8;
 /// Flag of mremap: the old mapping stays.
