@@ -26,5 +26,11 @@ int main(int argc, char **argv) {
     EXPECT("pread64", 89000, DATA(out + 1000, 89000));
     CHECK(copy_file_range(from, NULL, -1, NULL, 1, 0) == -1 && errno == EBADF);
     EXPECT_ERRNO("copy_file_range", EBADF);
+    // A count below zero is refused, whatever is there.
+    int null = open("/dev/null", O_WRONLY);
+    at = 0;
+    CHECK(null >= 0 && sendfile(null, from, &at, SIZE_MAX) == -1 && errno == EINVAL && at == 0);
+    EXPECT_ERRNO("sendfile", EINVAL);
+    CHECK(sendfile(to, from, &at, SIZE_MAX) == -1 && errno == EINVAL && at == 0);
     return 0;
 }

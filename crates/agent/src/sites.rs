@@ -19,6 +19,8 @@ use crate::text::{self, Known};
 use crate::text_map::Map;
 
 const READ_EXEC: u64 = 5;
+/// How far below a site its area of stubs is, if that is free: beyond most of what programs map.
+const AWAY: u64 = 1 << 30;
 
 /// Patches a site if that is known to be safe and no thread is about to return to it.
 pub fn patch(context: &Context, entry: &Entry, site: u64, hits: u32) {
@@ -117,10 +119,13 @@ fn is_in_flight(site: u64, except: &Context) -> bool {
     })
 }
 
-/// Maps executable memory within reach: anywhere, or below `near`, as the heap may grow above it.
+/// Maps executable memory within reach: away from `near`, where the program may have unmapped
+/// something and look at the hole, else anywhere, or below `near`, as the heap may grow above it.
 fn map_near(near: u64) -> Option<u64> {
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS);
-    let anywhere = sys::call(Need::MapCode, [0, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0]) as u64;
+    let away = near.saturating_sub(AWAY) & !0xffff;
+    let anywhere = [away, AREA_BYTES, READ_EXEC, flags, u64::MAX, 0];
+    let anywhere = sys::call(Need::MapCode, anywhere) as u64;
     if (anywhere as i64) > 0 && anywhere.abs_diff(near) < REACH {
         sys::keep_unlocked(anywhere, AREA_BYTES);
         return Some(anywhere);

@@ -15,6 +15,11 @@ pub fn is_real(path: &[u8]) -> bool {
     path == b"/dev" || !below(KERNELS) || below(EVERYWHERE)
 }
 
+/// Returns true if a path names a device that a replay uses.
+pub fn is_device(path: &[u8]) -> bool {
+    path != b"/dev" && is_at_or_below(path, b"/dev") && is_real(path) && !is_stored(path)
+}
+
 /// Returns true if a path names a file on a disk or in shared memory, not a kernel view or device.
 pub fn is_stored(path: &[u8]) -> bool {
     is_real(path) && (!is_at_or_below(path, b"/dev") || is_at_or_below(path, b"/dev/shm"))
@@ -55,6 +60,7 @@ mod tests {
         assert!(is_of_libraries(b"/usr/lib/locale/C.utf8/LC_CTYPE"));
         assert!(is_of_libraries(b"/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache"));
         assert!(!is_of_libraries(b"/usr/lib/locale.txt") && !is_of_libraries(b"/home/LC_CTYPE"));
+        assert!(is_device(b"/dev/null") && !is_device(b"/dev/shm/x") && !is_device(b"/dev"));
         assert!(is_stored(b"/dev/shm/x") && !is_stored(b"/dev/null") && !is_stored(b"/dev"));
     }
 }

@@ -226,7 +226,10 @@ impl Maker {
             self.limit(at, call);
             self.go_on = GoOn::Len(at);
         }
-        if let Some(free) = call.free {
+        // A count below zero moves nothing: the kernel refuses it.
+        if let Some(free) = call.free
+            && !self.number(free.into()).cast_signed().is_negative()
+        {
             self.at_most(free, usize::try_from(call.ret).unwrap_or(0) + FREE_SLACK);
         }
         for (number, arg) in call.args.iter().enumerate() {

@@ -290,7 +290,25 @@ impl<'a> Planner<'a> {
         }
         let open = self.lines.iter().filter_map(|line| line.open_since());
         self.shared.planned(open.fold(tsc, u64::min));
-        self.shared.wait_for_room();
+        let shared = self.shared;
+        shared.wait_for_room(|| self.hand_over_open());
+    }
+
+    /// Hands over calls that have put bytes into a queue and return only later: others may wait for
+    /// these bytes. With whose bytes theirs overlap is not known then.
+    fn hand_over_open(&mut self) {
+        for index in 0..self.lines.len() {
+            let claims = &self.lines[index].claims;
+            let Some(flow) = claims.flow.filter(|_| claims.are_of_queue()) else { continue };
+            let Some(exit) = self.lines[index].open_until().filter(|_| flow.writes) else {
+                continue;
+            };
+            self.doubts.mix(flow.queue, flow.stretch());
+            self.doubts.lose(flow.queue);
+            self.dispatch(index);
+            self.lines[index].returning = Some(exit);
+            self.lines[index].flush(self.shared);
+        }
     }
 
     fn call(&mut self, index: Option<Index>, event: &Event, call: &Call) {

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use model::contents::{is_cut, is_out, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
-use syscalls::abi::errno::{self, EACCES, EAGAIN, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
+use syscalls::abi::errno::{self, EACCES, EAGAIN, EBUSY, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
 use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFMT};
 use syscalls::record::part;
 use syscalls::shape::{Dir, Of, operand};
@@ -164,6 +164,8 @@ impl Judge {
             return treatment;
         }
         match said.replay {
+            // Another thread was opening that number just then.
+            Replay::Numbers if errno::of_result(ret) == Some(EBUSY) => return Treatment::Simulate,
             Replay::Numbers => return Treatment::Make { stream: false },
             Replay::Real => {}
             Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
@@ -213,16 +215,25 @@ impl Judge {
         }
         let mut stream = false;
         let mut not_here = Vec::new();
+        let mut about_device = false;
         for (arg, value) in said.args.iter().zip(call.args) {
             if !matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd) || value as i32 == AT_FDCWD {
                 continue;
             }
             let Some(entry) = table.get(value as i32) else { continue };
             let description = &entry.description;
+            about_device |= realm::is_device(&description.path);
             match self.is_here(description) {
                 true => stream |= is_stream(description),
                 false => not_here.push(value as i32),
             }
+        }
+        // Devices are the machine's: a jail has them, and changes nothing about them.
+        if said.row.classes.intersects(Classes::CHANGE)
+            && said.ret != syscalls::Ret::Fd
+            && (paths.iter().any(|(_, path)| realm::is_device(path)) || about_device)
+        {
+            return Treatment::Simulate;
         }
         if not_here.is_empty() && paths.iter().any(|(_, path)| model::path::is_cut(path)) {
             return Treatment::Skip("it is in directories too deep to be followed");

@@ -56,19 +56,24 @@ impl Watch {
 
 impl Shared {
     /// Waits until there is room again. If nothing moves, the needed actions may not be planned
-    /// yet: then the budget grows, up to a limit.
-    pub fn wait_for_room(&self) {
+    /// yet: then the budget grows, up to a limit, and `hand_over` gives tasks what is still open.
+    pub fn wait_for_room(&self, mut hand_over: impl FnMut()) {
         self.restore_budget();
         if !self.over_budget() {
             return;
         }
         self.start_clock();
         let mut watch = Watch::new(self);
+        let mut handed_over = false;
         while self.much_is_queued() && !self.stopping() {
             self.asleep(|| std::thread::sleep(Duration::from_micros(200)));
             let idle = watch.idle(self);
             if idle > BUDGET_PATIENCE && self.grow_budget() {
                 return;
+            }
+            if idle > BUDGET_PATIENCE && !handed_over {
+                handed_over = true;
+                hand_over();
             }
             if idle > self.options.stuck_after {
                 self.stop(Stopped::Stuck(who_waits(self)));

@@ -28,3 +28,12 @@ pub struct Claims {
     /// Numbers of its descriptor table that it opened or closed.
     pub numbers: Option<Numbers>,
 }
+
+impl Claims {
+    /// Whether it claims nothing but bytes of a queue.
+    pub fn are_of_queue(&self) -> bool {
+        let Claims { names, bytes, doubts: _, lock, flow, numbers } = self;
+        let others = names.is_some() || bytes.is_some() || lock.is_some() || numbers.is_some();
+        flow.is_some() && !others
+    }
+}

@@ -109,7 +109,8 @@ pub static VARIANTS: &[Variant] = &[
     bare(0x5450, "FIONCLEX").replayed(NUMBERS).does(Act::ClearCloseOnExec),
     bare(0x5451, "FIOCLEX").replayed(NUMBERS).does(Act::SetCloseOnExec),
     gives_int(0x5452, "FIOASYNC"),
-    gets_u64(0x5460, "FIOQSIZE").replayed(REAL),
+    // Of a file, the bytes that its file system has allocated by then.
+    gets_u64(0x5460, "FIOQSIZE"),
     // Files and file systems.
     request(0x1, "FIBMAP", &[fd("fd"), REQUEST, inout("argp", I32, Fixed(4))]),
     gets_int(0x2, "FIGETBSZ"),
@@ -194,6 +195,7 @@ pub static VARIANTS: &[Variant] = &[
     request(0x8942, "SIOCGIFTXQLEN", &[fd("fd"), REQUEST, inout_struct("argp", &l::IFREQ_INT)]),
     request(0x8943, "SIOCSIFTXQLEN", &[fd("fd"), REQUEST, in_struct("argp", &l::IFREQ_INT)]),
     gets_int(0x894b, "SIOCOUTQNSD"),
+    when(1, 0x894c, Ret::Fd, BARE).named("SIOCGSKNS"),
     // Namespaces.
     when(1, 0xb701, Ret::Fd, BARE).named("NS_GET_USERNS"),
     when(1, 0xb702, Ret::Fd, BARE).named("NS_GET_PARENT"),
