@@ -46,6 +46,11 @@ fn main() -> ExitCode {
             let check = |stage: &Stage, who| check(stage, &Place::new(stage, who)?);
             trials.add(name, Who::Root, missing, check);
         }
+        let no_mounts =
+            (!trials::succeeds("unshare", &["-m", "true"])).then_some("mounts of its own");
+        trials.add("without_tracefs", Who::Root, no_mounts, |stage, who| {
+            without_tracefs(stage, &Place::new(stage, who)?)
+        });
         trials.add("refused", Who::User, None, |stage, who| {
             refused_with_a_reason(stage, &Place::new(stage, who)?)
         });
@@ -248,6 +253,35 @@ fn refused_with_a_reason(stage: &Stage, place: &Place) -> Result<(), Complaint> 
         ensure!(outcome.status.code() == Some(125), "{:?}: {said}", outcome.status);
         ensure!(said.contains("no kernel events") && said.contains("tracefs"), "{said}");
         ensure!(!place.work().join("x.rnt").exists(), "a trace was left");
+    }
+    Ok(())
+}
+
+/// In a container that hides tracefs, and where it refuses what a lockdown refuses, there is a reason and
+/// nothing half done: neither a trace nor an instance.
+fn without_tracefs(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    // What is there of tracefs may be mounted at either place, or at none.
+    let hide = "mount -t tmpfs none /sys/kernel";
+    let refuse =
+        "mount -t tracefs -o ro none /sys/kernel/tracing || mount -t tmpfs none /sys/kernel";
+    for (how, words) in [(hide, "mount -t tracefs"), (refuse, "tracefs")] {
+        for options in ["--kernel -- true", "--kernel --duration 1s", "--system -- true"] {
+            let script = format!("{how} && exec \"$0\" record -o x.rnt {options}");
+            let mut command = place.command("unshare");
+            command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
+            let outcome = place.run(command.arg(&stage.reenact))?;
+            let said = outcome.errors();
+            ensure!(outcome.status.code() == Some(125), "{how}: {:?}: {said}", outcome.status);
+            ensure!(said.contains("no kernel events") && said.contains(words), "{how}: {said}");
+            ensure!(!place.work().join("x.rnt").exists(), "{how}: a trace was left");
+        }
+        // Without events of the kernel, all is as ever.
+        let script = format!("{how} && exec \"$0\" record -q -o y.rnt -- true");
+        let mut command = place.command("unshare");
+        command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
+        let outcome = place.run(command.arg(&stage.reenact))?;
+        ensure!(outcome.status.success(), "{how}: {}", outcome.errors());
+        fs::remove_file(place.work().join("y.rnt")).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -90,8 +90,10 @@ impl KernelEvents {
             }
         };
         let admission = captures.get(1).map(Capture::admission);
-        let taking = Taking::new(captures, whose, admission.clone());
+        let mut taking = Taking::new(captures, whose, admission.clone());
         taking.captures.iter().try_for_each(Capture::begin)?;
+        // Before there is a program: what is written of it has later times.
+        taking.look_around();
         Ok(KernelEvents { taking: Arc::new(Mutex::new(Some(taking))), admission })
     }
 
@@ -195,6 +197,8 @@ struct Taking {
     places: Vec<Option<u16>>,
     cpus: Vec<Cpu>,
     chosen: Option<Chosen>,
+    /// Who was there, and when that was seen; until it is written.
+    tasks: Vec<(u64, KernelTask)>,
     began: u64,
     read_at: Instant,
     /// When the last two rounds began: all that is older than the first was read.
@@ -243,6 +247,7 @@ impl Taking {
             places,
             cpus,
             chosen,
+            tasks: Vec::new(),
             began: host::tsc(),
             read_at: Instant::now(),
             rounds: [0; 2],
@@ -263,6 +268,13 @@ impl Taking {
         let words: Vec<String> = self.conditions.iter().map(Condition::to_string).collect();
         let scope = KernelScope { is_whole, text: words.join(",") };
         out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
+        for (time, task) in std::mem::take(&mut self.tasks) {
+            tell(&task, time, out);
+        }
+    }
+
+    /// Sees who is there, and whose events are kept.
+    fn look_around(&mut self) {
         // Elsewhere /proc names threads by other numbers than the kernel's events.
         if !ftrace::names_processes_as_we_do() {
             return;
@@ -284,8 +296,9 @@ impl Taking {
             }
             // If it is one, its events are kept since they began.
             let time = if task.is_followed { self.began } else { host::tsc() };
-            tell(&task, time, out);
+            self.tasks.push((time, task));
         }
+        self.tasks.sort_by_key(|(time, _)| *time);
     }
 
     fn follow(&mut self, out: &mut Output, process: u32, from: u64) {
