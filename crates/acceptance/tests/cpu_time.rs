@@ -12,6 +12,7 @@ use serde_json::Value;
 fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add_for_both("as_its_own_clock_says", None, as_its_own_clock_says);
+        trials.add_for_both("computed_again", None, computed_again);
         trials.add("not_wanted", Who::User, None, not_wanted);
         Ok(())
     })
@@ -54,6 +55,29 @@ fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let whole = known.iter().sum::<f64>() * within.len() as f64 / known.len() as f64;
     let share = whole / own;
     ensure!((0.9..1.1).contains(&share), "{whole} ns by the recording, {own} by its clock");
+    Ok(())
+}
+
+/// A replay that computes as well takes at least as long as that.
+fn computed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("computes_between_calls")?.build(stage)?;
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--output"]).arg(&trace).arg("--");
+    place.run(command.arg(binary).args(["1", "measured"]))?;
+    let replayed = |pace: &str| -> Result<Value, Complaint> {
+        let mut command = place.command(&stage.reenact);
+        command.args(["replay", "--json", "--pace", pace]).arg(&trace);
+        let outcome = place.run(&mut command)?;
+        serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())
+    };
+    let (think, afap) = (replayed("think")?, replayed("afap")?);
+    let computed = think["computed_ns"].as_f64().unwrap_or(0.0) / 1e9;
+    let took = think["calls_s"].as_f64().unwrap_or(0.0);
+    ensure!(think["ok"] == true && afap["ok"] == true, "{think}\n{afap}");
+    ensure!(computed > 0.0 && took >= computed * 0.95, "{took} s for {computed} s to compute");
+    ensure!(afap["computed_ns"].is_null(), "{afap}");
     Ok(())
 }
 

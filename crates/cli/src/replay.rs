@@ -55,6 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         overlap: args.order == args::Order::Overlap,
         in_flight: args.in_flight == args::InFlight::Threads,
         speed: args.recorded_speed().map_err(Failure::Usage)?,
+        computes: args.pace == args::Pace::Think,
         verify: args.verify.into(),
         fill: args.fill.clone(),
         until: args.until,

@@ -33,6 +33,9 @@ use crate::verify::{self, Verdict};
 /// Sleeping threads wake up late: sleep this much less, and poll the clock for the rest.
 const EARLY: Duration = Duration::from_micros(150);
 
+/// Who sees more time pass at once did not have the CPU meanwhile.
+const AWAY_NS: u64 = 5_000;
+
 /// Disk space that a task reserves at a time.
 const GRANT_BYTES: u64 = 4 << 20;
 
@@ -88,6 +91,7 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         quick: shared.options.speed.is_none(),
         pace: None,
         granted: 0,
+        ended_at: clock::ticks(),
     };
     if !actor.quick {
         sleep_exactly();
@@ -99,9 +103,16 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         lane.look_out(shared.spins());
         shared.asleep(|| lane.take())
     };
+    let computes = shared.options.computes;
     while let Some(batch) = next() {
         for action in &batch.actions {
+            if action.computes_ns > 0 {
+                actor.compute(action.computes_ns);
+            }
             actor.act(&batch, action);
+            if computes {
+                actor.ended_at = clock::ticks();
+            }
             lane.finish_one();
         }
         shared.give_back(batch);
@@ -127,6 +138,8 @@ struct Actor<'a> {
     pace: Option<Pace>,
     /// Reserved disk space that is left.
     granted: u64,
+    /// When the last action was done, if tasks compute in between.
+    ended_at: u64,
 }
 
 impl Actor<'_> {
@@ -187,6 +200,27 @@ impl Actor<'_> {
             What::End { close: true } => descriptors::close_others(&[]),
             What::End { close: false } => {}
         }
+    }
+
+    /// Uses the CPU as long as the recorded thread did since its action before. What has passed since
+    /// ours counts, as it was not waited for anybody's sake; what other tasks have the CPU does not.
+    fn compute(&self, ns: u64) {
+        let mut last = clock::ticks();
+        let mut left = ns.saturating_sub(clock::to_ns(last.wrapping_sub(self.ended_at)));
+        if left == 0 {
+            return;
+        }
+        self.lane.set_mood(Mood::Rests);
+        while left > 0 && !self.shared.stopping() {
+            std::hint::spin_loop();
+            let now = clock::ticks();
+            let passed = clock::to_ns(now.wrapping_sub(last));
+            last = now;
+            if passed < AWAY_NS {
+                left = left.saturating_sub(passed);
+            }
+        }
+        self.lane.set_mood(Mood::Busy);
     }
 
     fn wait_for(&self, other: &Lane, count: u64) {

@@ -39,6 +39,8 @@ pub struct Options {
     pub in_flight: bool,
     /// Speed factor over the recorded pace; `None`: as fast as possible.
     pub speed: Option<f64>,
+    /// Tasks compute between calls for as long as the recorded threads did.
+    pub computes: bool,
     /// What to do about mismatches.
     pub verify: Verify,
     /// What is written in place of bytes that the trace does not hold.
@@ -59,6 +61,7 @@ impl Default for Options {
             overlap: true,
             in_flight: true,
             speed: None,
+            computes: false,
             verify: Verify::Warn,
             fill: Fill::Zeros,
             until: None,

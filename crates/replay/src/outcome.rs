@@ -61,6 +61,9 @@ pub struct Outcome {
     pub stopped: Option<Stopped>,
     /// At the recorded pace: how late calls started, in nanoseconds.
     pub start_error: Option<Latencies>,
+    /// What tasks were to compute between calls as the recorded threads did, in nanoseconds, and the
+    /// number of calls before which it is not known.
+    pub computed: Option<(u64, u64)>,
     /// Recorded and replayed durations of calls, by name.
     pub latencies: BTreeMap<String, Pair>,
 }

@@ -35,7 +35,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use model::mapped::Mapped;
+use model::operations::submitted;
 use model::unseen::Unseen;
+use model::user_time::UserTimes;
 use model::{Step, Stored, World};
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
@@ -118,6 +120,7 @@ pub struct Planner<'a> {
     seq: u64,
     /// Start of the last event.
     reached: u64,
+    user_times: UserTimes,
     tally: Tally,
     at_hand: AtHand<'a>,
 }
@@ -162,6 +165,7 @@ impl<'a> Planner<'a> {
             since_flush: 0,
             seq: 0,
             reached: 0,
+            user_times: UserTimes::default(),
             tally: Tally::default(),
             at_hand: AtHand::new(describe),
         }
@@ -229,6 +233,9 @@ impl<'a> Planner<'a> {
         outcome.hidden.extend(self.world.hidden().into_iter().map(|path| (path, why)));
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
+        if self.shared.options.computes {
+            outcome.computed = Some((self.tally.computed_ns, self.tally.computed_unknown));
+        }
         self.tally.count_into(outcome);
         if self.world.left_out() > 0 {
             let what = "descriptors and tasks that are too many to be followed";
@@ -254,6 +261,9 @@ impl<'a> Planner<'a> {
             if !self.kept_stores.is_empty() {
                 self.store_kept(index);
             }
+        }
+        if self.shared.options.computes {
+            self.note_computed(index, event);
         }
         match &event.kind {
             EventKind::Call(call) => self.call(index, event, call),
@@ -304,6 +314,22 @@ impl<'a> Planner<'a> {
         let most = if appeal { FLUSH_EVENTS_APPEAL } else { FLUSH_EVENTS };
         if self.since_flush >= most || self.shared.over_budget() {
             self.flush_all(tsc);
+        }
+    }
+
+    /// Notes what the thread of a call has computed since the one before.
+    fn note_computed(&mut self, index: Option<Index>, event: &Event) {
+        let known = self.user_times.of(event, &model::clock(self.trace));
+        match (known, index, &event.kind) {
+            (Some(ns), Some(index), _) => {
+                let line = &mut self.lines[index];
+                line.computed_ns = line.computed_ns.saturating_add(ns);
+                self.tally.computed_ns = self.tally.computed_ns.saturating_add(ns);
+            }
+            (None, _, EventKind::Call(_)) if submitted(event).is_none() => {
+                self.tally.computed_unknown += 1;
+            }
+            _ => {}
         }
     }
 
@@ -426,7 +452,9 @@ impl<'a> Planner<'a> {
         self.opened += 1;
         let line = &mut self.lines[index];
         line.opened_at = self.opened;
+        let computes_ns = std::mem::take(&mut line.computed_ns);
         let action = line.begin();
+        action.computes_ns = computes_ns;
         action.seq = self.seq;
         action.enter = enter;
         action.exit = exit;

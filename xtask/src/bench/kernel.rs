@@ -3,6 +3,7 @@
 //! alone (A/A) that shows what is noise.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -19,7 +20,10 @@ const WALL_SHARE_MAX: f64 = 0.015;
 const EVENT_BYTES_MAX: f64 = 12.0;
 /// Student's t for 95% and ten degrees of freedom; for fewer runs it is larger.
 const T95: f64 = 2.228;
-const INSTANCE: &str = "/sys/kernel/tracing/instances/bench-reenact";
+/// Instances of tracefs that are ours: of events that nobody reads, and of `trace-cmd`.
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+const UNREAD: &str = "bench-reenact";
+const OTHERS: &str = "bench-reenact-beside";
 /// What the recorder takes without a program.
 const EVENTS: &[&str] = &[
     "sched:sched_switch",
@@ -237,13 +241,15 @@ impl Bench {
         let measured = measure::run(&words, &self.dir, None, &self.dir.join("said"), None)?;
         figures.wall_s.push(measured.wall_s);
         if what == Beside::Unread {
-            remove_instance();
+            remove(UNREAD);
         }
         let Some(child) = &mut child else {
             figures.cpu_s.push(0.0);
             return Ok(());
         };
-        figures.cpu_s.push(end(child)?);
+        let ended = end(child);
+        remove(OTHERS);
+        figures.cpu_s.push(ended.map_err(|why| format!("{what:?}: {why}"))?);
         figures.bytes = fs::metadata(&trace).map_or(0, |found| found.len());
         if what == Beside::Written {
             (figures.events, figures.lost) = self.counted(&trace)?;
@@ -262,7 +268,8 @@ impl Bench {
             }
             Beside::TraceCmd => {
                 let mut command = Command::new("trace-cmd");
-                command.args(["record", "-q", "-b", "8192", "-o"]).arg(trace);
+                // In an instance of its own, which can be removed whatever becomes of it.
+                command.args(["record", "-q", "-o"]).arg(trace).args(["-B", OTHERS, "-b", "8192"]);
                 EVENTS.iter().for_each(|event| _ = command.args(["-e", event]));
                 command
             }
@@ -275,6 +282,8 @@ impl Bench {
         };
         let said = File::create(self.dir.join("beside.said")).map_err(|e| e.to_string())?;
         command.current_dir(&self.dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+        // What it starts is ended with it.
+        command.process_group(0);
         command.spawn().map(Some).map_err(|error| format!("{what:?}: {error}"))
     }
 
@@ -292,9 +301,10 @@ impl Bench {
 
 /// Has events written into a buffer that nobody reads.
 fn instance() -> Result<(), Complaint> {
-    let failed = |error: std::io::Error| format!("{INSTANCE}: {error}");
-    fs::create_dir(INSTANCE).map_err(failed)?;
-    let set = |file: &str, value: &str| fs::write(format!("{INSTANCE}/{file}"), value);
+    let instance = format!("{INSTANCES}/{UNREAD}");
+    let failed = |error: std::io::Error| format!("{instance}: {error}");
+    fs::create_dir(&instance).map_err(failed)?;
+    let set = |file: &str, value: &str| fs::write(format!("{instance}/{file}"), value);
     set("trace_clock", "x86-tsc").map_err(failed)?;
     set("buffer_size_kb", "8192").map_err(failed)?;
     for event in EVENTS {
@@ -304,8 +314,8 @@ fn instance() -> Result<(), Complaint> {
     Ok(())
 }
 
-fn remove_instance() {
-    let _ = fs::remove_dir(INSTANCE);
+fn remove(instance: &str) {
+    let _ = fs::remove_dir(format!("{INSTANCES}/{instance}"));
 }
 
 /// Ends what runs beside a job. Returns its CPU time.
@@ -313,7 +323,7 @@ fn end(child: &mut Child) -> Result<f64, Complaint> {
     let pid = child.id() as i32;
     let begun = Instant::now();
     // SAFETY: the child is ours and is not reaped yet.
-    unsafe { libc::kill(pid, libc::SIGINT) };
+    unsafe { libc::kill(-pid, libc::SIGINT) };
     let mut status = 0;
     // SAFETY: rusage consists of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -321,6 +331,11 @@ fn end(child: &mut Child) -> Result<f64, Complaint> {
     let got = unsafe { libc::wait4(pid, &mut status, 0, &mut usage) };
     if got != pid {
         return Err(format!("wait4 after {:?}", begun.elapsed()));
+    }
+    // perf ends by the signal itself.
+    let was_ended = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGINT;
+    if status != 0 && !was_ended {
+        return Err(format!("it ended with the status {status:#x}"));
     }
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))

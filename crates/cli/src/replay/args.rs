@@ -59,7 +59,9 @@ pub struct Args {
     #[arg(long = "async", value_enum, default_value_t = InFlight::Threads)]
     pub in_flight: InFlight,
 
-    /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording
+    /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording;
+    /// `think`: as fast as possible, but each thread computes between its calls as long as it did when
+    /// recorded, without what it waited for a CPU
     #[arg(long, value_enum, default_value_t = Pace::Afap)]
     pub pace: Pace,
 
@@ -154,6 +156,8 @@ pub enum Pace {
     Afap,
     /// As recorded.
     Recorded,
+    /// Each after the CPU time that its thread used before it.
+    Think,
 }
 
 /// What is done about differences.
@@ -181,8 +185,8 @@ impl Args {
     /// Returns the number of recorded seconds per second, if the pace is the recorded one.
     pub fn recorded_speed(&self) -> Result<Option<f64>, String> {
         match (self.pace, self.speed) {
-            (Pace::Afap, None) => Ok(None),
-            (Pace::Afap, Some(speed)) => {
+            (Pace::Afap | Pace::Think, None) => Ok(None),
+            (Pace::Afap | Pace::Think, Some(speed)) => {
                 Err(format!("--speed {speed}: only with --pace recorded is there a speed"))
             }
             (Pace::Recorded, speed) => match speed.unwrap_or(1.0) {

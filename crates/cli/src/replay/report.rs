@@ -210,6 +210,13 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         let [median, p99] = [500, 990].map(|permille| show_time(late.permille(permille)));
         writeln!(out, "calls started late by {median} (median), {p99} (p99)")?;
     }
+    if let Some((ns, unknown)) = outcome.computed {
+        let ns = show_time(ns);
+        writeln!(
+            out,
+            "{ns} of it to compute between calls; before {unknown} calls it is not known"
+        )?;
+    }
     if let Some(dangers) = run.not_seen.dangers() {
         writeln!(out, "not in the trace: {dangers}; `reenact info` tells more")?;
     }
@@ -404,6 +411,10 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("recorded_s").float(outcome.recorded_s);
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));
+    }
+    if let Some((ns, unknown)) = outcome.computed {
+        json.key("computed_ns").uint(ns);
+        json.key("computed_unknown").uint(unknown);
     }
     let stopped = outcome.stopped.as_ref().map(|stopped| match stopped {
         Stopped::Mismatch => "mismatch".to_string(),

@@ -24,6 +24,10 @@ pub struct Tally {
     pub gaps: u64,
     /// Events that this version does not know.
     pub unknown_events: u64,
+    /// What threads computed between calls, in nanoseconds, where tasks do so too.
+    pub computed_ns: u64,
+    /// Calls before which it is not known.
+    pub computed_unknown: u64,
     /// Recorded durations of calls.
     pub recorded: ByCall,
 }
