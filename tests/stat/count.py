@@ -169,14 +169,14 @@ def check_tasks(stat, calls, events, view):
         for key in ["calls", "errors", "bytes", "in_calls_ns", "stall_ns"]:
             found[row["pid"], key] += number(row[key])
     for call in calls:
-        pid = str(call["pid"])
+        pid = call["pid"]
         exact[pid, "calls"] += 1
         exact[pid, "errors"] += call["errno"] is not None
         exact[pid, "bytes"] += moved(call) or 0
         exact[pid, "in_calls_ns"] += in_call(call) or 0
     for event in events:
         if event["type"] == "stall":
-            exact[str(event["pid"]), "stall_ns"] += number(event["ns"])
+            exact[event["pid"], "stall_ns"] += number(event["ns"])
     for key in set(found) | set(exact):
         check(f"{view} {key}", found[key], exact[key])
     starts = [event for event in events if event["type"] == "start"]

@@ -207,8 +207,8 @@ fn closed_streams_stay_closed(stage: &Stage, place: &Place) -> Result<(), Compla
 }
 
 fn the_limit_of_file_sizes_is_kept(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    // Limits in blocks of 512 bytes, with incompressible data; two blocks cannot hold an end.
-    for blocks in [2, 8, 64, 1000, 4096] {
+    // Limits in blocks of 512 bytes, with incompressible data; four blocks cannot hold an end.
+    for blocks in [4, 8, 64, 1000, 4096] {
         let script = format!(
             "ulimit -f {blocks}; {} record -q --force -o limited.rnt -- \
              head -c 30000000 /dev/urandom > /dev/null",

@@ -2,7 +2,7 @@
 
 use syscalls::record::enter_flag;
 use trace::event::{Call, Event, EventKind, Outcome};
-use trace::parts::{PartValue, part_id};
+use trace::parts::{Part, PartValue, part_id};
 
 use crate::operations;
 
@@ -47,6 +47,17 @@ impl UserTimes {
     }
 }
 
+/// States in a call itself what its thread has computed before: the call before will be missing.
+pub fn set(event: &mut Event, user_ns: Option<u64>) {
+    let EventKind::Call(call) = &mut event.kind else { return };
+    call.flags &= !enter_flag::STAYED;
+    if let Some(ns) = user_ns
+        && number(event, part_id::USER_CPU).is_none()
+    {
+        event.extras.get_or_insert_default().parts.push(Part::number(part_id::USER_CPU, ns));
+    }
+}
+
 /// When the program went on after a call; 0 if the call did not return.
 fn left_at(event: &Event, call: &Call) -> u64 {
     match call.outcome {
@@ -67,7 +78,6 @@ fn number(event: &Event, id: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use trace::event::{Extras, GapWhy};
-    use trace::parts::Part;
 
     use super::*;
 

@@ -3,7 +3,10 @@
 mod births;
 mod parts;
 
+use std::collections::HashSet;
+
 use model::unseen::Unseen;
+use model::user_time;
 use model::{Moment, Stored};
 use trace::event::{Event, EventKind, GapWhy, RECORDER};
 use trace::sources::Source;
@@ -27,6 +30,8 @@ pub struct Cut<'a> {
     trace: &'a Trace,
     rewriter: Rewriter,
     parts: Parts,
+    /// Threads whose call before was left out.
+    interrupted: HashSet<u32>,
     kept: Kept,
     /// Kernel copies made by kept calls.
     copies: Unseen,
@@ -36,7 +41,8 @@ impl<'a> Cut<'a> {
     /// Begins with nothing.
     pub fn new(trace: &'a Trace, rewriter: Rewriter) -> Cut<'a> {
         let (parts, copies) = (Parts::default(), Unseen::new());
-        Cut { trace, rewriter, parts, kept: Kept::default(), copies }
+        let interrupted = HashSet::new();
+        Cut { trace, rewriter, parts, interrupted, kept: Kept::default(), copies }
     }
 
     /// Takes the next event of the trace, which is in the part if it is wanted, or with
@@ -54,6 +60,7 @@ impl<'a> Cut<'a> {
                 let context = with_context && !wanted && parts::is_context(moment, call);
                 if !wanted && !context {
                     self.parts.left_out(moment);
+                    self.interrupted.insert(event.thread);
                     return Ok(());
                 }
                 self.kept.wanted += u64::from(wanted);
@@ -62,7 +69,12 @@ impl<'a> Cut<'a> {
                     self.write(&needed)?;
                 }
                 self.copies.event(event, moment.world, &mut Stored(self.trace));
-                self.write(event)
+                if !self.interrupted.remove(&event.thread) {
+                    return self.write(event);
+                }
+                let mut alone = event.clone();
+                user_time::set(&mut alone, moment.user_ns);
+                self.write(&alone)
             }
             EventKind::Start { .. } | EventKind::Image { .. } => {
                 // Written with the first kept event of the thread, or now if there was one.
