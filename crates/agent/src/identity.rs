@@ -30,17 +30,37 @@ fn hash_of_path(context: &Context, path: u64) -> u64 {
     })
 }
 
+/// A file whose identity is in the record of the open call.
+#[derive(Clone, Copy, Default)]
+pub struct Told(u64);
+
+impl Told {
+    /// The call was made: the file need not be recorded again. A call that a signal prevents is recorded
+    /// anew, without what had been told of it.
+    pub fn keep(self) {
+        if self.0 != 0 {
+            place_of(self.0).store(self.0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn place_of(key: u64) -> &'static AtomicU64 {
+    &SEEN_FILES[(key >> 55) as usize % SEEN]
+}
+
 /// Records the identity of a file, unless that was done recently. `name` is the path by which the
 /// program names it.
-pub fn tell(context: &Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) {
+#[must_use = "it is recorded each time until it is kept"]
+pub fn tell(context: &Context, dir: u64, path: u64, flags: u64, arg: u8, name: u64) -> Told {
     let name = hash_of_path(context, name);
-    let Some(stat) = look(dir, path, flags) else { return };
+    let Some(stat) = look(dir, path, flags) else { return Told::default() };
     let file = stat.st_ino ^ stat.st_dev.rotate_left(40) ^ name;
     let key = file.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let seen = &SEEN_FILES[(key >> 55) as usize % SEEN];
-    if seen.swap(key, Ordering::Relaxed) != key {
-        record(context, arg, &stat);
+    if place_of(key).load(Ordering::Relaxed) == key {
+        return Told::default();
     }
+    record(context, arg, &stat);
+    Told(key)
 }
 
 /// Returns the file behind a path, if it exists.

@@ -9,10 +9,13 @@ use syscalls::record::RESULT;
 
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
-use crate::identity::tell;
+use crate::identity::{Told, tell};
 use crate::snapshot::{self, Begun, Target};
 use crate::stream::Stream;
 use crate::{memory, sys};
+
+/// Number of a call's arguments.
+const ARGUMENTS: usize = 6;
 
 /// Makes a call that may change files named by its paths: records their identities first.
 #[inline(never)]
@@ -26,16 +29,18 @@ pub fn change_files(context: &Context, call: &Call) {
         stored = first.map(|path| snapshot::before(context, &target(call, path, 0, 0)));
     }
     let told = quiet || stored.as_ref().is_some_and(Begun::has_told);
+    let mut files = [Told::default(); ARGUMENTS];
     if !told {
-        for used in call.row.changed_paths() {
+        for (used, file) in call.row.changed_paths().zip(&mut files) {
             let is_link = used.link.is_meant(call.args);
             let flags = if is_link { u64::from(raw::AT_SYMLINK_NOFOLLOW) } else { 0 };
             let (dir, path) = place(call, used);
-            tell(context, dir, path, flags, used.path, path);
+            *file = tell(context, dir, path, flags, used.path, path);
         }
         Stream::publish(context);
     }
     let ret = call.make();
+    files.into_iter().for_each(Told::keep);
     exit(context, call, ret);
     if let Some(begun) = stored {
         snapshot::after(context, &begun, ret);
@@ -72,14 +77,16 @@ pub fn open(context: &Context, call: &Call) {
     let told = quiet || stored.as_ref().is_some_and(Begun::has_told);
     let before = flags & u64::from(raw::O_CREAT | raw::O_TRUNC) != 0;
     let (dir, path) = place(call, used);
+    let mut file = Told::default();
     if before && !told && flags & u64::from(raw::O_EXCL) == 0 {
-        tell(context, dir, path, 0, used.path, path);
+        file = tell(context, dir, path, 0, used.path, path);
         Stream::publish(context);
     }
     let ret = call.make();
+    file.keep();
     if !before && !told && ret >= 0 {
         let flags = u64::from(raw::AT_EMPTY_PATH);
-        tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT, path);
+        tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT, path).keep();
     }
     exit(context, call, ret);
     if let Some(begun) = stored {
