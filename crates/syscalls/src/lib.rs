@@ -13,6 +13,7 @@ mod flag_set;
 pub mod flags;
 pub mod handler;
 pub mod layout;
+mod lending;
 pub mod mapping;
 pub mod operations;
 pub mod paths;
