@@ -14,4 +14,4 @@ mod tables;
 pub use comparison::Comparison;
 pub use detail::ASKED_MAX;
 pub use gather::{Gathered, Wanted, gather};
-pub use page::{DATA_BEGIN, DATA_END, write};
+pub use page::{BEGIN, DATA_BEGIN, DATA_END, write};
