@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use render::amounts::{counted, show_size};
-use report_page::Comparison;
+use report_page::{Comparison, Wanted};
 
 use crate::failure::Failure;
 use crate::latest::Input;
-use crate::{message, output, source};
+use crate::{message, output, source, units};
 
 /// See what the program did, in one page to open in a browser.
 ///
@@ -19,11 +19,17 @@ use crate::{message, output, source};
 /// the latency and the sizes of each call, files and where in them data was moved, processes,
 /// threads and errors. Its numbers are those of `reenact stat`. It is below 5 MB for a trace of any
 /// size: the busiest 1,000 files are told apart, the others are summed.
+///
+/// Of a trace with events of the kernel it also has lanes of threads and CPUs by what they did or waited
+/// for, with who woke whom, and for the ten longest waits and each --detail the control flow (process,
+/// kernel, interrupt and back) and a list of events to search; it is below 20 MB then. What there is no
+/// room for is named, with the command that shows it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   reenact report sqlite3.rnt --open
   reenact report sqlite3.rnt -o monday.html
+  reenact report make.rnt --detail 1.25s..1.3s
   reenact replay sqlite3.rnt --json > replay.json; reenact report sqlite3.rnt --replay replay.json")]
 pub struct Args {
     #[command(flatten)]
@@ -42,6 +48,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
 
+    /// Show this range of time in detail: what each thread did, and every event; may be given several
+    /// times
+    #[arg(long, value_name = "FROM..TO", value_parser = time_range)]
+    detail: Vec<(u64, u64)>,
+
     /// Open the page in a browser
     #[arg(long)]
     open: bool,
@@ -53,6 +64,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.detail.len() > report_page::ASKED_MAX {
+        let most = report_page::ASKED_MAX;
+        return Err(Failure::Usage(format!("--detail can be given {most} times at most")));
+    }
     let path = args.input.path()?;
     let trace = source::open(&path)?;
     let comparison = args.replay.as_deref().map(Comparison::read).transpose();
@@ -68,7 +83,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let page = args.output.clone().unwrap_or_else(|| page_of(&path));
     let replaces = args.force || (args.output.is_none() && is_report(&page));
     let (file, mut pending) = output::create(&page, replaces, &[&path]).map_err(Failure::Failed)?;
-    let gathered = report_page::gather(&trace);
+    let wanted = Wanted { details: args.detail, name: quoted(&path) };
+    let gathered = report_page::gather(&trace, &wanted);
     let out = BufWriter::new(file);
     let bytes = report_page::write(out, &trace, &gathered, comparison.as_ref())?;
     pending.keep().map_err(Failure::Failed)?;
@@ -85,6 +101,26 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     source::warn_of_unknown_events(&path, &trace);
     source::tell_unread(&path, &trace, &gathered.unread)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a name as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let Some(name) = path.to_str().filter(|name| !name.chars().any(char::is_control)) else {
+        return "TRACE".into();
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || "_./+-=:,".contains(c);
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return name.into();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
+/// Parses a range of time: `1.25s..1.3s`.
+fn time_range(text: &str) -> Result<(u64, u64), String> {
+    let bad = || format!("'{text}' is no range of time; write 1.25..1.3 or 200ms..250ms");
+    let (from, to) = text.split_once("..").ok_or_else(bad)?;
+    let (from, to) = (units::time_ns(from)?, units::time_ns(to)?);
+    if from < to { Ok((from, to)) } else { Err(bad()) }
 }
 
 /// Returns the name of the page of a trace.
@@ -120,17 +156,34 @@ fn open_in_browser(page: &Path) -> Result<(), Failure> {
 pub mod tests {
     use std::io::Cursor;
 
+    use report_page::Wanted;
     use trace::Trace;
 
-    use super::is_report;
+    use super::{is_report, quoted, time_range};
     use crate::sample;
 
     /// Returns the page of a trace.
     pub fn look(trace: &Trace) -> String {
         let mut bytes = Vec::new();
-        report_page::write(&mut bytes, trace, &report_page::gather(trace), None)
-            .expect("memory takes everything");
+        report_page::write(
+            &mut bytes,
+            trace,
+            &report_page::gather(trace, &Wanted::default()),
+            None,
+        )
+        .expect("memory takes everything");
         String::from_utf8(bytes).expect("a page is text")
+    }
+
+    #[test]
+    fn ranges_and_names_are_as_a_shell_has_them() {
+        assert_eq!(time_range("1.5..2s"), Ok((1_500_000_000, 2_000_000_000)));
+        assert!(time_range("2..1").is_err() && time_range("1").is_err());
+        let of = |name: &str| quoted(std::path::Path::new(name));
+        assert_eq!(
+            (of("a/b.rnt"), of("it's"), of("a\nb")),
+            ("a/b.rnt".into(), "'it'\\''s'".into(), "TRACE".into())
+        );
     }
 
     #[test]

@@ -26,6 +26,8 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/bars.js"),
     include_str!("../assets/treemap.js"),
     include_str!("../assets/table.js"),
+    include_str!("../assets/kernel.js"),
+    include_str!("../assets/flow.js"),
     include_str!("../assets/replay.js"),
     include_str!("../assets/page.js"),
 ];

@@ -26,6 +26,7 @@ pub mod patterns;
 mod ranges;
 pub mod sheet;
 pub mod spread;
+pub mod states;
 pub mod steps;
 pub mod tasks;
 pub mod timeline;

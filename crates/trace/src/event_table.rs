@@ -348,6 +348,11 @@ pub static ROWS: [EventRow; 14] = [
         fields: &[
             field("is_whole", FieldType::U8, "1 if those of all threads are"),
             field("whose", FieldType::Text, "the conditions, as they were given"),
+            field(
+                "recorder",
+                FieldType::U32,
+                "the recorder's process id, as the kernel has it; 0: unknown",
+            ),
         ],
     },
 ];
