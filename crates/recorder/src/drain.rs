@@ -177,6 +177,9 @@ impl Drain {
                     self.out.stored(&stored, tsc);
                     self.mailbox.stored(stored.bytes.len());
                 }
+                Message::Looked { process, since, pages, tsc } => {
+                    self.out.looked((process, since), pages, tsc);
+                }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {
                         kernel.follow(&mut self.out, pid, tsc);
@@ -298,15 +301,14 @@ impl Drain {
         let files = self.mailbox.left(process);
         let Some(first) = files.first().filter(|_| self.stopped.is_none()) else { return };
         let text = format!(
-            "process {process} was killed: what it had stored to {}{} since the last look is missing",
+            "it was killed: what it had stored to {}{} since the last look is missing",
             String::from_utf8_lossy(first),
             if files.len() > 1 { " and other mapped files" } else { "" }
         );
         if let Some(changes) = &mut self.out.changes {
             files.into_iter().for_each(|file| changes.mapped(process, tsc, file));
         }
-        let kind = EventKind::Gap { why: GapWhy::Unwatched, detail: unwatched::KILLED, text };
-        self.out.event(RECORDER, tsc, kind);
+        self.out.gap_of(process, tsc, GapWhy::Unwatched, unwatched::KILLED, text);
     }
 
     /// Notices that a program has set the flags that stop agents, which only the recorder may set,

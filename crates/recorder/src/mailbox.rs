@@ -69,6 +69,17 @@ pub(crate) enum Message {
     Unrecorded(u32),
     /// A process has stored to a mapped file, as was found at this time.
     Stored(Box<Stored>, u64),
+    /// All mapped files of a process were looked at.
+    Looked {
+        /// Its number.
+        process: u32,
+        /// When the look began.
+        since: u64,
+        /// How many pages were found.
+        pages: u64,
+        /// When it had ended.
+        tsc: u64,
+    },
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -160,6 +171,11 @@ impl Mailbox {
         self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Queues that all mapped files of a process were looked at, from this time on.
+    pub fn looked(&self, process: u32, since: u64, pages: u64) {
+        self.leave(Message::Looked { process, since, pages, tsc: host::tsc() });
     }
 
     /// Notes the files to which a process may store from now on.

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use kin::start_thread;
 use ring::{Mapped, answer};
 
+use crate::host;
 use crate::mailbox::Mailbox;
 
 use self::process::{Process, Scope};
@@ -151,10 +152,17 @@ impl Watch {
     fn look(&mut self) -> Duration {
         let began = Instant::now();
         let mut pages = 0;
-        self.processes.retain(|_, process| {
+        self.processes.retain(|number, process| {
+            let since = host::tsc();
             let mut tell = |stored| self.mailbox.store(stored);
-            pages += process.collect(&Scope::All, None, &self.terms, &mut tell);
-            process.is_there()
+            let found = process.collect(&Scope::All, None, &self.terms, &mut tell);
+            pages += found;
+            // Of one that is gone, not all was found.
+            let is_there = process.is_there();
+            if is_there {
+                self.mailbox.looked(*number, since, found);
+            }
+            is_there
         });
         began.elapsed() + FAULT * u32::try_from(pages).unwrap_or(u32::MAX)
     }

@@ -4,9 +4,14 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use syscalls::record::{GapWhy, data_flag, enter_flag};
-use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
+use trace::event::{
+    BLOB_BYTES_MAX, BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER, Totals,
+};
+use trace::event_table::row_of;
+use trace::format::{event_number, zigzag};
 use trace::kernel::KernelRef;
 use trace::manifest::{Ending, Entry, ManifestWriter};
+use trace::parts::{Part, part_id};
 use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
@@ -216,6 +221,35 @@ impl Output {
             self.count_gap(*why, text);
         }
         self.write(Event::new(thread, tsc, kind));
+    }
+
+    /// Hands over a gap of a process, which the event names.
+    pub fn gap_of(&mut self, process: u32, tsc: u64, why: GapWhy, detail: u64, text: String) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        self.count_gap(why, &text);
+        let kind = EventKind::Gap { why, detail, text };
+        self.write(with_parts(tsc, kind, vec![Part::number(part_id::PROCESS, process.into())]));
+    }
+
+    /// Hands over that all mapped files of a process were looked at, from this time on.
+    pub fn looked(&mut self, (process, since): (u32, u64), pages: u64, tsc: u64) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        let row = row_of(event_number::MMAP_LOOK).expect("the table has it");
+        // The event may get a later time than this one, but not the time that it tells.
+        let tsc = self.last_tsc.max(tsc);
+        let ticks = (since as i64).wrapping_sub(tsc as i64).min(0);
+        let parts = vec![
+            Part::number(part_id::SUBMITTED, zigzag(ticks)),
+            Part::number(part_id::PROCESS, process.into()),
+        ];
+        let values = vec![FieldValue::Unsigned(pages)];
+        self.write(with_parts(tsc, EventKind::Other(OtherEvent { row, values }), parts));
     }
 
     fn write(&mut self, mut event: Event) {
@@ -473,4 +507,9 @@ impl Output {
             self.spare.push(buffer);
         }
     }
+}
+/// An event of the recorder's own with optional parts.
+fn with_parts(tsc: u64, kind: EventKind, parts: Vec<Part>) -> Event {
+    let extras = Extras { parts, later_fields: Vec::new() };
+    Event { extras: Some(Box::new(extras)), ..Event::new(RECORDER, tsc, kind) }
 }

@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 14] = [
+pub static ROWS: [EventRow; 15] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -283,6 +283,16 @@ pub static ROWS: [EventRow; 14] = [
             of_v2("stored", FieldType::U64, "bytes of them in the buffers, from the first one on"),
             of_v2("hash", FieldType::Bytes, "XXH3-128 of all of them, if only that was wanted"),
         ],
+    },
+    EventRow {
+        number: event_number::MMAP_LOOK,
+        name: "mmap_look",
+        json_type: "mmap_look",
+        class: EventClass::Mapping,
+        producer: "the recorder",
+        about: "all mapped files of a process were looked at: what it had stored to them until the \
+                time of its part `submitted` is in the events before this one",
+        fields: &[of_v2("pages", FieldType::U64, "pages that were found stored to, or read")],
     },
     EventRow {
         number: event_number::KERNEL_LAYOUT,
