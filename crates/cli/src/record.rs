@@ -3,6 +3,7 @@
 pub mod args;
 mod destination;
 mod kernel;
+mod loaded;
 mod summary;
 mod whom;
 mod written;
@@ -17,8 +18,10 @@ use recorder::start_thread;
 use recorder::{
     Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
 };
-use ring::{DataMode, Rings, Settings};
-use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
+use ring::{Course, DataMode, Rings, Settings, answer, request};
+use supervisor::{
+    Asked, ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish,
+};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
@@ -26,9 +29,10 @@ use trace::event::EventKind;
 use crate::failure::Failure;
 use crate::message;
 use crate::output::Pending;
+use loaded::LoadedFiles;
 
 /// The agent, built for this version.
-static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
+pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
@@ -62,12 +66,14 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
         rings: match args.io_uring {
+            _ if args.rerunnable => Rings::Refused,
             args::Rings::Capture => Rings::Captured,
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
+        course: if args.rerunnable { Course::Rerunnable } else { Course::Recorded },
         tsc_hz: preamble.tsc_hz,
     });
     let output = destination::create(&args, program)?;
@@ -93,6 +99,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
         outside,
+        loaded: args.rerunnable.then(LoadedFiles::default),
         output: output.pending,
         misplaced: None,
     };
@@ -114,7 +121,13 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         };
         start_thread("wait", wait).map_err(|error| ours(&error))?
     };
-    let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
+    let program = Program {
+        name: program,
+        args: arguments,
+        stdout_to_stderr: output.is_stdout,
+        fixed_addresses: args.rerunnable,
+        exactly: None,
+    };
     if let Err(error) = supervisor.launch(program, &mut observer) {
         let failure = launch_failure(&error);
         // Die of the same signal, as a shell does. No trace is left, as with any other failure.
@@ -192,6 +205,8 @@ struct Glue {
     /// State read ahead for processes in an exec.
     ahead: Ahead,
     outside: state::Outside,
+    /// Files that programs map, if they are noted.
+    loaded: Option<LoadedFiles>,
     output: Pending,
     /// Warning that the trace has another name than requested.
     misplaced: Option<String>,
@@ -248,6 +263,9 @@ impl Observer for Glue {
             self.outside.mark(&mut state);
             self.tell(EventKind::State(Box::new(state)));
         }
+        if let Some(loaded) = &mut self.loaded {
+            loaded.image(&self.handle, pid, process);
+        }
     }
 
     fn placed(&mut self, process: u32) {
@@ -296,6 +314,14 @@ impl Observer for Glue {
         let who = recorder::Who { pid, tid, owner, thread };
         let answer = Box::new(|reply| answer.give(reply));
         self.handle.mapped(recorder::Asked { who, wish, answer });
+    }
+
+    fn asked(&mut self, asked: Asked) {
+        if let (request::FILE, Some(loaded)) = (asked.what, &mut self.loaded) {
+            let descriptor = (asked.tid, asked.args[0] as i32);
+            loaded.mapped(&self.handle, descriptor, asked.process, asked.thread);
+        }
+        asked.answer.give(answer::DONE);
     }
 }
 

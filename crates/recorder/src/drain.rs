@@ -153,7 +153,7 @@ impl Drain {
     fn read_mail(&mut self) {
         for message in self.mailbox.take() {
             match message {
-                Message::Event(event) => self.out.event(event.thread, event.tsc, event.kind),
+                Message::Event(event) => self.out.whole_event(event),
                 Message::Seen(watched) => self.processes.add(watched),
                 Message::Died { process, tsc, status, more } => {
                     self.processes.died(process, tsc, status, more);

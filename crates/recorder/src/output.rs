@@ -191,16 +191,22 @@ impl Output {
 
     /// Hands over an event that is no call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
+        self.whole_event(Event::new(thread, tsc, kind));
+    }
+
+    /// The same for an event that may have more than what its kind says.
+    pub fn whole_event(&mut self, event: Event) {
+        let (thread, tsc, kind) = (event.thread, event.tsc, &event.kind);
         if let Some(policy) = &mut self.policy {
-            policy.event(thread, tsc, &kind);
+            policy.event(thread, tsc, kind);
         }
         if let Some(changes) = &mut self.changes {
-            changes.event(thread, tsc, &kind);
+            changes.event(thread, tsc, kind);
         }
         if self.discarding {
             return;
         }
-        let data_bytes = match &kind {
+        let data_bytes = match kind {
             EventKind::Image { data, .. } => data.iter().map(|data| data.content.len()).sum(),
             _ => 0u64,
         };
@@ -212,10 +218,10 @@ impl Output {
             }
         }
         self.data_bytes += data_bytes;
-        if let EventKind::Gap { why, text, .. } = &kind {
+        if let EventKind::Gap { why, text, .. } = kind {
             self.count_gap(*why, text);
         }
-        self.write(Event::new(thread, tsc, kind));
+        self.write(event);
     }
 
     fn write(&mut self, mut event: Event) {
