@@ -153,9 +153,12 @@ fn bear(context: &Context, frame: &Frame, call: &Call) {
             tasks::clone(context, frame, &Call::new(clone, &args));
         }
         _ => {
-            let Some(mut words) = memory::read::<[u64; WORDS_OF_CLONE]>(context, args[0]) else {
-                give_up()
-            };
+            // Programs may pass less than the kernel knows.
+            let mut words = [0u64; WORDS_OF_CLONE];
+            for (word, at) in words.iter_mut().zip((args[0]..args[0] + args[1]).step_by(8)) {
+                let Some(read) = memory::read(context, at) else { give_up() };
+                *word = read;
+            }
             let [flags, _, child, parent, _, stack, size, tls, ..] = words;
             words = [flags & CLONE_KEPT, 0, child, parent, 0, stack, size, tls, 0, 0, 0];
             let args = [words.as_ptr() as u64, size_of_val(&words) as u64, 0, 0, 0, 0];

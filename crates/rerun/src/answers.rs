@@ -48,7 +48,8 @@ pub fn fate(row: Option<&Syscall>, call: &Call) -> Fate {
     }
     match again {
         Again::Given | Again::Unknown => Fate::Given(ret),
-        Again::Made | Again::Always | Again::Born => made(call.args, false),
+        Again::Reached if call.args[0] != ret as u64 => Fate::Given(ret),
+        Again::Made | Again::Always | Again::Reached | Again::Born => made(call.args, false),
         Again::Placed => match row.map(|row| row.act_of(&call.args)) {
             Some(Act::Map) => {
                 let (args, of_file) = placed(&call.args, ret as u64);

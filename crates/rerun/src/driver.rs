@@ -8,13 +8,13 @@ use model::{Conditions, Contents, Moment};
 use ring::answer;
 use syscalls::{Again, by_number};
 use trace::Trace;
-use trace::event::{Call, Data, Event, EventKind};
+use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
 use crate::answers::{Fate, fate};
 use crate::compare::{self, Counts};
 use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::first_image::{ImageStack, image_stack};
-use crate::live::{Asked, Live, Making, Message, What, birth};
+use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
 use crate::processes::Processes;
@@ -29,6 +29,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 const TIMES_SLOWER: u32 = 20;
 
+/// A result that is given later.
+struct Held {
+    /// When it was, in the recording.
+    until: u64,
+    ret: i64,
+    answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
+}
+
 /// Answers the calls of a program.
 pub struct Driver<'a> {
     survey: &'a Survey,
@@ -39,6 +47,8 @@ pub struct Driver<'a> {
     /// Numbers in the re-execution by numbers in the recording.
     numbers: HashMap<u32, u32>,
     newcomers: Vec<(u32, Asked)>,
+    /// Results that are given when their time has come.
+    held: Vec<Held>,
     /// No process is left that could ask.
     is_over: bool,
     processes: Processes,
@@ -66,6 +76,7 @@ impl<'a> Driver<'a> {
             threads: HashMap::new(),
             numbers: HashMap::new(),
             newcomers: Vec::new(),
+            held: Vec::new(),
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
@@ -88,7 +99,10 @@ impl<'a> Driver<'a> {
         let ending = match walked {
             Err(ending) => ending,
             Ok(unread) if unread.count > 0 => Ending::Failed("the trace is damaged".into()),
-            Ok(_) => self.rest().err().unwrap_or(Ending::Same),
+            Ok(_) => {
+                self.release(u64::MAX);
+                self.rest().err().unwrap_or(Ending::Same)
+            }
         };
         if !matches!(ending, Ending::Same) {
             self.processes.end_all();
@@ -98,6 +112,9 @@ impl<'a> Driver<'a> {
 
     fn event(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) -> Result<(), Ending> {
         let event = moment.event;
+        if event.thread != RECORDER {
+            self.release(event.tsc);
+        }
         if let Some(loaded) = Loaded::of_event(event) {
             if let Some(live) = self.live(loaded.thread) {
                 live.file = Some(loaded.path);
@@ -110,6 +127,20 @@ impl<'a> Driver<'a> {
             EventKind::Image { data, .. } => self.image(event, data, contents),
             EventKind::Call(call) => self.call(moment, call, contents),
             _ => Ok(()),
+        }
+    }
+
+    /// Gives the results of calls that had returned by then. What other threads did before that has
+    /// happened: so each finds in memory that they share what it found.
+    fn release(&mut self, tsc: u64) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].until <= tsc {
+                let held = self.held.swap_remove(at);
+                (held.answer)(answer::GIVEN, [held.ret as u64, 0, 0, 0, 0, 0], 0);
+            } else {
+                at += 1;
+            }
         }
     }
 
@@ -212,8 +243,10 @@ impl<'a> Driver<'a> {
         let parent = *self.numbers.get(&parent).ok_or_else(no_task)?;
         let found = self.wait(None, PATIENCE, |driver| {
             let live = driver.threads.get_mut(&parent)?;
-            let index = live.births.iter().position(|birth| birth.recorded == i64::from(tid))?;
-            let birth = live.births[index];
+            // In a namespace of its own the task sees another id than its maker.
+            let its = |birth: &Birth| birth.recorded == i64::from(tid);
+            let index = live.births.iter().position(its).unwrap_or(0);
+            let birth = *live.births.get(index)?;
             let others: Vec<i32> = live.births.iter().filter_map(|birth| birth.tid).collect();
             let is_it = |(of, asked): &(u32, Asked)| match birth.tid {
                 _ if *of != parent => false,
@@ -254,7 +287,16 @@ impl<'a> Driver<'a> {
             })?,
         };
         let fail = |reason| diverged(None, recorded, reason);
-        let asked = asked.map_err(fail)?;
+        let asked = match asked {
+            // It was killed while it executed the program.
+            Err(Reason::Ended { .. }) if self.survey.deaths.contains_key(&recorded) => {
+                return Ok(());
+            }
+            Err(Reason::Ended { .. }) => {
+                return Err(fail(Reason::Ended { expected: "a new program".into() }));
+            }
+            asked => asked.map_err(fail)?,
+        };
         let What::Image { stack } = asked.what else {
             return Err(fail(Reason::Image("it did not execute another program".into())));
         };
@@ -327,7 +369,7 @@ impl<'a> Driver<'a> {
         }
         self.calls += 1;
         self.streams.show(moment, call, row, contents)?;
-        if self.survey.deaths.get(&recorded).is_some_and(|(last, _)| Some(*last) == seq) {
+        if self.survey.deaths.get(&recorded).is_some_and(|last| Some(*last) == seq) {
             self.processes.end(asked.pid);
             return Ok(());
         }
@@ -344,7 +386,8 @@ impl<'a> Driver<'a> {
                 for (at, bytes) in out {
                     memory.write(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
                 }
-                (asked.answer)(answer::GIVEN, [ret as u64, 0, 0, 0, 0, 0], 0);
+                let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
+                self.held.push(Held { until: exit_tsc, ret, answer: asked.answer });
             }
             Fate::Again { args, ret, of_file } => {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
@@ -397,9 +440,9 @@ impl<'a> Driver<'a> {
                 };
                 return Err(diverged(None, self.recorded(thread), Reason::Beyond { found }));
             }
-            if let Some((parent, _)) = self.newcomers.first() {
-                let parent = self.recorded(*parent);
-                return Err(diverged(None, parent, Reason::Unexpected("a new task")));
+            // Those that were killed before they did anything.
+            for (_, asked) in std::mem::take(&mut self.newcomers) {
+                self.processes.end(asked.pid);
             }
             self.processes.forget_ended();
             let all_ended = self.processes.is_empty();

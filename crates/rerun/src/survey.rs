@@ -1,6 +1,6 @@
 //! What is known of a recording before its program is executed again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CString;
 
 use model::contents::is_out;
@@ -8,7 +8,7 @@ use model::{Contents, Stored};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
 use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part};
-use syscalls::{Again, by_number};
+use syscalls::{Again, Handler, Syscall, by_number};
 use trace::Trace;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
 
@@ -71,8 +71,8 @@ pub struct Survey {
     pub first: FirstImage,
     /// Signals that arrive at the end of a call, by its number.
     pub signals: HashMap<u64, Vec<Info>>,
-    /// Signals that end processes: by thread, the number of its last call and the signal.
-    pub deaths: HashMap<u32, (u64, i32)>,
+    /// Threads that ended otherwise than by a call: the numbers of their last calls.
+    pub deaths: HashMap<u32, u64>,
     /// Number of calls.
     pub calls: u64,
     /// The wait status of the program.
@@ -87,8 +87,10 @@ struct Found {
     signal_count: usize,
     /// By thread: its process, and its last call.
     threads: HashMap<u32, (u32, Option<u64>)>,
-    /// Signals that ended processes.
-    killed: HashMap<u32, i32>,
+    /// Threads whose last call ends them.
+    leaving: HashSet<u32>,
+    /// Processes that have ended.
+    ended: HashSet<u32>,
     files: BTreeMap<Vec<u8>, Loaded>,
     calls: u64,
     status: Option<i32>,
@@ -124,7 +126,8 @@ impl Survey {
             return Err(Refusal::Changed(changed));
         }
         let deaths = found.threads.iter().filter_map(|(thread, (process, last))| {
-            Some((*thread, ((*last)?, *found.killed.get(process)?)))
+            let is_killed = found.ended.contains(process) && !found.leaving.contains(thread);
+            Some((*thread, (*last).filter(|_| is_killed)?))
         });
         let deaths = deaths.collect();
         let no_program = || Refusal::Incomplete("it has no program".into());
@@ -167,12 +170,10 @@ impl Found {
             EventKind::State(state) => FirstImage::add_state(&mut self.first, state),
             EventKind::Image { data, .. } => FirstImage::add_image(&mut self.first, data, contents)
                 .map_err(Refusal::Unreadable)?,
-            EventKind::Exit { process, status: Some(status) } => {
-                if libc::WIFSIGNALED(*status) {
-                    self.killed.insert(*process, libc::WTERMSIG(*status));
-                }
+            EventKind::Exit { process, status } => {
+                self.ended.insert(*process);
                 if *process == self.first_process {
-                    self.status = Some(*status);
+                    self.status = *status;
                 }
             }
             EventKind::Signal { signal, info, .. } => self.signal(event.thread, *signal, info)?,
@@ -181,6 +182,12 @@ impl Found {
                 self.calls += 1;
                 if let Some((_, last)) = self.threads.get_mut(&event.thread) {
                     *last = Some(seq);
+                }
+                let ends = |row: &Syscall| {
+                    matches!(row.handler, Handler::ExitThread | Handler::ExitProcess)
+                };
+                if by_number(call.nr.into()).is_some_and(ends) {
+                    self.leaving.insert(event.thread);
                 }
                 check(seq, call)?;
             }

@@ -121,8 +121,11 @@ pub enum Again {
     Given,
     /// It shapes the process: it is made again, and must come out as it did.
     Made,
-    /// The same, whatever it returned: that is a value of the code that a signal had interrupted.
+    /// The same, also if it failed: what comes after an error has happened before it, or the result is
+    /// that of the code that a signal had interrupted.
     Always,
+    /// The same if it returned its first argument; else it has changed nothing.
+    Reached,
     /// It is made again so that it returns the recorded address.
     Placed,
     /// It is made again; the id that it returned is given for that of the new task.

@@ -24,7 +24,7 @@ pub static ROWS: &[Syscall] = &[
         addr("addr"), size("length"), bits("prot", &f::PROT), bits("flags", &f::MAP), fd("fd"), hex("offset")]).does(Act::Map).handled(Handler::Map).again(PLACED),
     call(10, "mprotect", MEMORY, IN_MEMORY, Ret::Int, &[addr("addr"), size("len"), bits("prot", &f::PROT)]).does(Act::Protect).handled(Handler::Protect).again(MADE),
     call(11, "munmap", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("length")]).does(Act::Unmap).handled(Handler::Unmap).again(MADE),
-    call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]).again(MADE),
+    call(12, "brk", MEMORY, IGNORED, Ret::Address, &[addr("addr")]).again(REACHED),
     family(25, "mremap", MEMORY, IN_MEMORY, Ret::Address, &[
         addr("old_address"), size("old_size"), size("new_size"), bits("flags", &f::MREMAP), addr("new_address")], &[
         when_set(3, MREMAP_FIXED, Ret::Address, &[

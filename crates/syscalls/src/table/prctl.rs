@@ -89,7 +89,7 @@ pub static VARIANTS: &[Variant] = &[
     plain(56),
     plain(57),
     plain(58),
-    op(59, &[OP, one("mode", &f::PR_DISPATCH), hex("start"), hex("len"), addr("selector")]),
+    op(59, &[OP, one("mode", &f::PR_DISPATCH), hex("start"), hex("len"), addr("selector")]).again(UNKNOWN),
     plain(60),
     plain(61),
     // Only PR_SCHED_CORE_GET writes to the cookie.

@@ -28,6 +28,7 @@ pub const WAIT: Classes = Classes::WAIT;
 
 pub const MADE: Again = Again::Made;
 pub const ALWAYS: Again = Again::Always;
+pub const REACHED: Again = Again::Reached;
 pub const PLACED: Again = Again::Placed;
 pub const BORN: Again = Again::Born;
 pub const UNKNOWN: Again = Again::Unknown;
