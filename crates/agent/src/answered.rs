@@ -14,7 +14,7 @@ use linux_raw_sys::general as raw;
 use ring::{Reply, answer, request};
 use syscalls::Handler;
 use syscalls::abi::errno::{self, is_error};
-use syscalls::abi::memory::MAP_ANONYMOUS;
+use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_WRITE};
 
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
@@ -41,6 +41,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
     // SAFETY: the memory is ours, and its fields consist of numbers. What the supervisor does not write is empty.
     unsafe {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
+        (&raw mut (*reply.as_mut_ptr()).fills).write(0);
         (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
     }
     let more = [call.number, reply.as_mut_ptr() as u64];
@@ -127,12 +128,17 @@ fn make(context: &Context, frame: &Frame, call: &Call, reply: &Reply, expected: 
         }
     };
     context.phase.set(phase::IN_CALL);
-    if born || frame.result() != expected {
+    let is_filled = reply.fills != 0;
+    if born || is_filled || frame.result() != expected {
         let (word, args, _) = ask(context, request::MADE, [frame.result(), 0, 0, 0, 0, 0], [0; 2]);
         if word != answer::GIVEN {
             give_up();
         }
         frame.set_result(args[0]);
+    }
+    if is_filled {
+        let [_, len, prot, ..] = *call.args;
+        sys::call(Need::ProtectAsBefore, [frame.result(), len, prot, 0, 0, 0]);
     }
     false
 }
@@ -171,6 +177,10 @@ fn bear(context: &Context, frame: &Frame, call: &Call) {
 /// Maps memory, or the file that the reply names.
 fn map(call: &Call, reply: &Reply) -> i64 {
     let mut args = *call.args;
+    if reply.fills != 0 {
+        args[2] |= PROT_WRITE;
+        return call.make_with(&args);
+    }
     if args[3] & MAP_ANONYMOUS != 0 {
         return call.make();
     }

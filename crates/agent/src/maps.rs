@@ -55,7 +55,8 @@ pub fn call(context: &Context, call: &Call) {
 #[cold]
 fn tell_file(context: &Context, args: &[u64; 6]) {
     if args[3] & u64::from(raw::MAP_ANONYMOUS) == 0 {
-        requests::ask(context, request::FILE, [args[4] & 0xffff_ffff, 0, 0, 0, 0, 0]);
+        let [_, len, prot, flags, fd, offset] = *args;
+        requests::ask(context, request::FILE, [fd & 0xffff_ffff, prot, flags, len, offset, 0]);
     }
 }
 

@@ -18,7 +18,7 @@ use recorder::start_thread;
 use recorder::{
     Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
 };
-use ring::{Course, DataMode, Rings, Settings, answer, request};
+use ring::{Course, DataMode, Rings, Settings, request};
 use supervisor::{
     Asked, ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish,
 };
@@ -99,7 +99,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
         outside,
-        loaded: args.rerunnable.then(LoadedFiles::default),
+        loaded: match args.rerunnable {
+            true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
+            false => None,
+        },
         output: output.pending,
         misplaced: None,
     };
@@ -264,7 +267,7 @@ impl Observer for Glue {
             self.tell(EventKind::State(Box::new(state)));
         }
         if let Some(loaded) = &mut self.loaded {
-            loaded.image(&self.handle, pid, process);
+            loaded.image(pid, process);
         }
     }
 
@@ -318,10 +321,8 @@ impl Observer for Glue {
 
     fn asked(&mut self, asked: Asked) {
         if let (request::FILE, Some(loaded)) = (asked.what, &mut self.loaded) {
-            let descriptor = (asked.tid, asked.args[0] as i32);
-            loaded.mapped(&self.handle, descriptor, asked.process, asked.thread);
+            loaded.mapped(asked);
         }
-        asked.answer.give(answer::DONE);
     }
 }
 

@@ -177,6 +177,10 @@ impl Drain {
                     self.out.stored(&stored, tsc);
                     self.mailbox.stored(stored.bytes.len());
                 }
+                Message::WithBytes(event, bytes) => {
+                    self.out.with_bytes(*event, &bytes);
+                    self.mailbox.stored(bytes.len());
+                }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {
                         kernel.follow(&mut self.out, pid, tsc);

@@ -19,6 +19,8 @@ use crate::watched::Watched;
 const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
+/// The same for bytes of events, which are left out beyond it.
+const BYTES_MAX: usize = 256 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to the drain thread.
@@ -69,6 +71,8 @@ pub(crate) enum Message {
     Unrecorded(u32),
     /// A process has stored to a mapped file, as was found at this time.
     Stored(Box<Stored>, u64),
+    /// An event with bytes to be stored.
+    WithBytes(Box<Event>, Vec<u8>),
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -160,6 +164,18 @@ impl Mailbox {
         self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Queues an event with bytes. Returns false if there is too much already.
+    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        if self.stored_bytes.load(Ordering::Relaxed) > BYTES_MAX {
+            return false;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stored_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        queue.push_back(Message::WithBytes(Box::new(event), bytes));
+        self.filled.store(true, Ordering::SeqCst);
+        true
     }
 
     /// Notes the files to which a process may store from now on.

@@ -7,6 +7,7 @@ use syscalls::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
 use trace::kernel::KernelRef;
 use trace::manifest::{Ending, Entry, ManifestWriter};
+use trace::parts::Part;
 use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
@@ -246,6 +247,15 @@ impl Output {
         self.unchecked += EVENT_BYTES;
         self.data_bytes += stored.bytes.len() as u64;
         self.write(stored.event(ids, tsc));
+    }
+
+    /// Hands over an event whose part `buffers` is to have these bytes.
+    pub fn with_bytes(&mut self, mut event: Event, bytes: &[u8]) {
+        let ids: Vec<_> =
+            bytes.chunks(BLOB_BYTES_MAX).map(|piece| Some(self.blob(piece))).collect();
+        self.data_bytes += bytes.len() as u64;
+        event.extras.get_or_insert_default().parts.push(Part::buffers(&ids));
+        self.whole_event(event);
     }
 
     /// Hands over an event of the kernel.

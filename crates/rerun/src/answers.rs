@@ -2,7 +2,7 @@
 
 use syscalls::abi::errno;
 use syscalls::abi::memory::{
-    MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_TYPE, MREMAP_FIXED,
+    MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_SHARED, MAP_TYPE, MREMAP_FIXED,
     MREMAP_MAYMOVE,
 };
 use syscalls::{Act, Again, Syscall};
@@ -62,6 +62,13 @@ pub fn fate(row: Option<&Syscall>, call: &Call) -> Fate {
 
 /// The result of a call that the kernel makes again after a signal handler.
 const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
+
+/// The arguments of an mmap of memory in the place of a file.
+pub(crate) fn filled(args: &[u64; 6], recorded: &[u64; 6]) -> [u64; 6] {
+    let kind = if recorded[3] & MAP_TYPE == MAP_PRIVATE { MAP_PRIVATE } else { MAP_SHARED };
+    let flags = args[3] & !MAP_TYPE | kind | MAP_ANONYMOUS;
+    [args[0], args[1], args[2], flags, u64::MAX, 0]
+}
 
 /// The arguments of an mmap that returns this address. A file is never mapped to be changed.
 fn placed(args: &[u64; 6], at: u64) -> ([u64; 6], bool) {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use model::{Conditions, Contents, Moment};
 use ring::answer;
-use syscalls::{Again, by_number};
+use syscalls::{Act, Again, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
-use crate::answers::{Fate, fate};
+use crate::answers::{Fate, fate, filled};
 use crate::compare::{self, Counts};
 use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::first_image::{ImageStack, image_stack};
@@ -18,7 +18,7 @@ use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
 use crate::processes::Processes;
-use crate::reply::{give_path, give_signals};
+use crate::reply::{give_filling, give_path, give_signals};
 use crate::streams::{Output, Streams};
 use crate::survey::Survey;
 use crate::words::{raw, told};
@@ -28,6 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a thread may take to its next call, beside a multiple of what it took when it was recorded.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TIMES_SLOWER: u32 = 20;
+/// Maximum size of a mapping whose bytes are in the trace.
+const MAPPED_MAX: usize = 1 << 30;
 
 /// A result that is given later.
 struct Held {
@@ -117,7 +119,7 @@ impl<'a> Driver<'a> {
         }
         if let Some(loaded) = Loaded::of_event(event) {
             if let Some(live) = self.live(loaded.thread) {
-                live.file = Some(loaded.path);
+                live.file = Some(loaded);
             }
             return Ok(());
         }
@@ -389,24 +391,32 @@ impl<'a> Driver<'a> {
                 let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
                 self.held.push(Held { until: exit_tsc, ret, answer: asked.answer });
             }
-            Fate::Again { args, ret, of_file } => {
+            Fate::Again { mut args, ret, of_file } => {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
+                let failed = |error: std::io::Error| unreachable(seq, recorded, &error);
+                let mut out = Vec::new();
                 let mut path = None;
                 if of_file {
-                    path = self.threads.get_mut(&thread).and_then(|live| live.file.take());
-                    if path.is_none() {
+                    let file = self.threads.get_mut(&thread).and_then(|live| live.file.take());
+                    let file = file.ok_or_else(|| {
                         let name = row.map_or("", |row| row.name);
-                        let text = format!("{name} maps a file that the trace does not name");
-                        return Err(Ending::Failed(text));
+                        Ending::Failed(format!("{name} maps a file that the trace does not name"))
+                    })?;
+                    if let Some(content) = &file.content {
+                        let bytes = contents.read(content, MAPPED_MAX).map_err(Ending::Failed)?;
+                        let len = usize::try_from(args[1]).unwrap_or(0).min(bytes.len());
+                        out.push((ret as u64, bytes[..len].to_vec()));
+                        args = filled(&args, &call.args);
+                        give_filling(memory, reply_at).map_err(failed)?;
+                    } else {
+                        path = Some(file.path);
                     }
-                } else if row.is_some_and(|row| row.act_of(&call.args) == syscalls::Act::Execute) {
+                } else if row.is_some_and(|row| row.act_of(&call.args) == Act::Execute) {
                     path = moment.view().cwd();
                 }
                 if let Some(path) = path {
-                    give_path(memory, reply_at, path)
-                        .map_err(|error| unreachable(seq, recorded, &error))?;
+                    give_path(memory, reply_at, path).map_err(failed)?;
                 }
-                let mut out = Vec::new();
                 if is_birth {
                     out = compare::outputs(call, memory, contents)
                         .map_err(|problem| problem.ending(seq, recorded))?;

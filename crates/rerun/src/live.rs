@@ -4,6 +4,7 @@ use syscalls::abi::tasks::{CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use syscalls::{Handler, Syscall};
 use trace::event::Call;
 
+use crate::loaded::Loaded;
 use crate::memory::Memory;
 
 /// What a thread asks.
@@ -65,7 +66,7 @@ pub(crate) struct Live {
     /// When its last call began, in the recording.
     pub last_ns: u64,
     /// The file that it maps next.
-    pub file: Option<Vec<u8>>,
+    pub file: Option<Loaded>,
     /// Tasks that it has made and that have not begun.
     pub births: Vec<Birth>,
 }

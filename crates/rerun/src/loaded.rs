@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use trace::event::{Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
+use trace::event::{Content, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
 use trace::event_table::row_of;
 use trace::format::event_number;
 use trace::parts::{Part, PartValue, part_id};
@@ -29,6 +29,10 @@ pub struct Loaded {
     pub mtime_ns: i64,
     /// XXH3-128 of its bytes; empty for what is no regular file.
     pub hash: Vec<u8>,
+    /// Where in the file the mapping begins.
+    pub offset: u64,
+    /// What is mapped, if that is in the trace.
+    pub content: Option<Content>,
 }
 
 /// Returns the hash of a file's bytes.
@@ -56,11 +60,13 @@ impl Loaded {
             size: metadata.size(),
             mtime_ns: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
             hash,
+            offset: 0,
+            content: None,
         }
     }
 
-    /// The event that tells of it.
-    pub fn event(&self, tsc: u64) -> Event {
+    /// The event that tells of it. `stored` bytes of the mapping come with it.
+    pub fn event(&self, tsc: u64, stored: u64) -> Event {
         let values = vec![
             FieldValue::Bytes(self.path.clone()),
             FieldValue::Unsigned(self.inode.0),
@@ -68,6 +74,8 @@ impl Loaded {
             FieldValue::Unsigned(self.size),
             FieldValue::Signed(self.mtime_ns),
             FieldValue::Bytes(self.hash.clone()),
+            FieldValue::Unsigned(self.offset),
+            FieldValue::Unsigned(stored),
         ];
         let row = row_of(event_number::LOADED_FILE).expect("the table has it");
         let parts = vec![
@@ -99,11 +107,18 @@ impl Loaded {
             FieldValue::Unsigned(size),
             FieldValue::Signed(mtime_ns),
             FieldValue::Bytes(hash),
+            FieldValue::Unsigned(offset),
+            FieldValue::Unsigned(stored),
             ..,
         ] = &other.values[..]
         else {
             return None;
         };
+        let buffers = event.parts().iter().find(|part| part.id == part_id::BUFFERS);
+        let content = buffers.map(|part| Content::Blobs {
+            len: *stored,
+            ids: part.named_buffers().into_iter().flatten().collect(),
+        });
         Some(Loaded {
             process: number(part_id::PROCESS)?,
             thread: number(part_id::THREAD)?,
@@ -112,6 +127,8 @@ impl Loaded {
             size: *size,
             mtime_ns: *mtime_ns,
             hash: hash.clone(),
+            offset: *offset,
+            content,
         })
     }
 

@@ -15,6 +15,12 @@ pub(crate) fn give_signals(memory: Memory, reply_at: u64, signals: &[Info]) -> s
     memory.write(reply_at, &bytes)
 }
 
+/// Says in a [`ring::Reply`] that what is mapped will be filled.
+pub(crate) fn give_filling(memory: Memory, reply_at: u64) -> std::io::Result<()> {
+    let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, fills) as u64);
+    memory.write(at, &1u64.to_le_bytes())
+}
+
 /// Writes a path into a [`ring::Reply`].
 pub(crate) fn give_path(memory: Memory, reply_at: u64, mut path: Vec<u8>) -> std::io::Result<()> {
     if path.len() >= ring::REPLY_PATH {

@@ -153,7 +153,9 @@ impl Found {
         contents: &mut dyn Contents,
     ) -> Result<(), Refusal> {
         if let Some(loaded) = Loaded::of_event(event) {
-            self.files.entry(loaded.path.clone()).or_insert(loaded);
+            if loaded.content.is_none() {
+                self.files.entry(loaded.path.clone()).or_insert(loaded);
+            }
             return Ok(());
         }
         match &event.kind {

@@ -225,7 +225,8 @@ pub mod request {
     /// Arguments 1 and 2: address and length, or a descriptor. Argument 3: a
     /// [`next`](super::next). Argument 4: the number of the process whose memory it is.
     pub const COLLECT: u32 = 7;
-    /// The program maps the file of the descriptor in argument 0.
+    /// The program maps the file of the descriptor in argument 0. Behind that: protection, flags, length and
+    /// offset.
     pub const FILE: u32 = 8;
     /// In a re-execution: a call, with its arguments. Behind them: its number, and the address of a
     /// [`Reply`](super::Reply).
@@ -271,6 +272,8 @@ pub struct Reply {
     pub signals: u64,
     /// Their siginfo.
     pub infos: [[u64; 16]; REPLY_SIGNALS],
+    /// Not 0: what is mapped is memory, which the supervisor fills when it was made.
+    pub fills: u64,
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],

@@ -357,7 +357,8 @@ pub static ROWS: [EventRow; 15] = [
         class: EventClass::Mapping,
         producer: "the recorder, with --rerunnable",
         about: "a process is about to map a file, or the kernel has at an exec; its part `thread` says \
-                which thread, 0 the kernel",
+                which thread, 0 the kernel, and `buffers` what it maps, unless that is a program or \
+                a library",
         fields: &[
             of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
             of_v2("device", FieldType::U64, "the file's device"),
@@ -373,6 +374,8 @@ pub static ROWS: [EventRow; 15] = [
                 FieldType::Bytes,
                 "XXH3-128 of its bytes; empty if it is no regular file",
             ),
+            of_v2("offset", FieldType::U64, "where in the file the mapping begins"),
+            of_v2("stored", FieldType::U64, "bytes of it in the buffers, from there on"),
         ],
     },
 ];
