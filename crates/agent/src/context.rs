@@ -86,6 +86,8 @@ pub struct Context {
     pub batch_ring: Cell<u32>,
     /// Rings with numbers that this thread has given: their places + 1.
     pub rings: Cell<[u8; REGISTERED_MAX]>,
+    /// In a re-execution: signals that were sent because they came here.
+    pub raised: Word,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -325,6 +327,7 @@ impl Context {
             batch,
             batch_ring,
             rings,
+            raised,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -362,6 +365,7 @@ impl Context {
         batch.set(0);
         batch_ring.set(0);
         rings.set([0; REGISTERED_MAX]);
+        raised.set(0);
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

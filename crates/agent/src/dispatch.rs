@@ -12,8 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, cpu_area, exec, guards, locking, mapped, maps, opening, rings, sigcalls, signals, status,
-    tasks, tracing, users,
+    aio, answered, cpu_area, exec, guards, locking, mapped, maps, opening, rings, sigcalls,
+    signals, status, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -36,8 +36,8 @@ fn record(frame: &Frame, context: &Context) {
         finish(context);
         return;
     }
-    if context.slow.get() == slow::INT_80 {
-        old_call(context, frame);
+    if context.slow.get() > slow::SYSCALL {
+        unusual(context, frame);
         finish(context);
         return;
     }
@@ -102,6 +102,18 @@ fn finish(context: &Context) {
     if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }
+}
+
+/// Handles a call by `int 0x80`, or one of a re-execution.
+#[cold]
+fn unusual(context: &Context, frame: &Frame) {
+    if context.slow.get() == slow::INT_80 {
+        return old_call(context, frame);
+    }
+    context.slow.set(slow::SYSCALL);
+    frame.leave_flags();
+    let args = frame.args();
+    answered::call(context, frame, &Call::new(frame.number(), &args));
 }
 
 /// Makes a call by `int 0x80`, recorded without the memory behind its arguments.

@@ -36,6 +36,7 @@ mod sys;
 mod aio_contexts;
 mod cells;
 mod chunk;
+mod course;
 mod cpu_time;
 mod flights;
 mod lock;
@@ -64,6 +65,7 @@ mod stream;
 // What else is done for the program to be recorded and to notice nothing.
 mod actions;
 mod aio;
+mod asked;
 mod cpu_area;
 mod deliver;
 mod exec;
@@ -96,6 +98,7 @@ mod users;
 mod waiting;
 
 // The top.
+mod answered;
 mod dispatch;
 
 pub use arch::processor::stop;

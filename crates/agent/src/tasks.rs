@@ -14,7 +14,9 @@ use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all
 use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
-use crate::{actions, aio, clock, mapped, memory, native, rings, sys, threads, users};
+use crate::{
+    actions, aio, asked, clock, course, mapped, memory, native, rings, sys, threads, users,
+};
 
 const ESRCH: i64 = -3;
 
@@ -323,6 +325,9 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
         users::leave(context);
     }
     threads::arm_dispatch(context);
+    if course::is_answered() {
+        asked::begin(context);
+    }
 }
 
 /// Takes the slot that was reserved for the child. Returns false if there is none.

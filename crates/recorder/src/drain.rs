@@ -153,7 +153,7 @@ impl Drain {
     fn read_mail(&mut self) {
         for message in self.mailbox.take() {
             match message {
-                Message::Event(event) => self.out.event(event.thread, event.tsc, event.kind),
+                Message::Event(event) => self.out.whole_event(event),
                 Message::Seen(watched) => self.processes.add(watched),
                 Message::Died { process, tsc, status, more } => {
                     self.processes.died(process, tsc, status, more);
@@ -179,6 +179,10 @@ impl Drain {
                 }
                 Message::Looked { process, since, pages, tsc } => {
                     self.out.looked((process, since), pages, tsc);
+                }
+                Message::WithBytes(event, bytes) => {
+                    self.out.with_bytes(*event, &bytes);
+                    self.mailbox.stored(bytes.len());
                 }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {

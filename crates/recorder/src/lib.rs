@@ -165,6 +165,13 @@ impl Handle {
         self.mailbox.leave(Message::Event(event));
     }
 
+    /// Adds an event with bytes, which its part `buffers` then names. Returns false if there is too much
+    /// to be written already.
+    #[must_use]
+    pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        self.mailbox.leave_with_bytes(event, bytes)
+    }
+
     /// Adds an event to the recorder's own stream, with the current time.
     pub fn tell(&self, kind: EventKind) {
         self.mailbox.tell(kind);

@@ -19,6 +19,8 @@ use crate::watched::Watched;
 const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
+/// The same for bytes of events, which are left out beyond it.
+const BYTES_MAX: usize = 256 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to the drain thread.
@@ -80,6 +82,8 @@ pub(crate) enum Message {
         /// When it had ended.
         tsc: u64,
     },
+    /// An event with bytes to be stored.
+    WithBytes(Box<Event>, Vec<u8>),
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -176,6 +180,18 @@ impl Mailbox {
     /// Queues that all mapped files of a process were looked at, from this time on.
     pub fn looked(&self, process: u32, since: u64, pages: u64) {
         self.leave(Message::Looked { process, since, pages, tsc: host::tsc() });
+    }
+
+    /// Queues an event with bytes. Returns false if there is too much already.
+    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        if self.stored_bytes.load(Ordering::Relaxed) > BYTES_MAX {
+            return false;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stored_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        queue.push_back(Message::WithBytes(Box::new(event), bytes));
+        self.filled.store(true, Ordering::SeqCst);
+        true
     }
 
     /// Notes the files to which a process may store from now on.

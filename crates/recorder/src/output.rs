@@ -196,16 +196,22 @@ impl Output {
 
     /// Hands over an event that is no call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
+        self.whole_event(Event::new(thread, tsc, kind));
+    }
+
+    /// The same for an event that may have more than what its kind says.
+    pub fn whole_event(&mut self, event: Event) {
+        let (thread, tsc, kind) = (event.thread, event.tsc, &event.kind);
         if let Some(policy) = &mut self.policy {
-            policy.event(thread, tsc, &kind);
+            policy.event(thread, tsc, kind);
         }
         if let Some(changes) = &mut self.changes {
-            changes.event(thread, tsc, &kind);
+            changes.event(thread, tsc, kind);
         }
         if self.discarding {
             return;
         }
-        let data_bytes = match &kind {
+        let data_bytes = match kind {
             EventKind::Image { data, .. } => data.iter().map(|data| data.content.len()).sum(),
             _ => 0u64,
         };
@@ -217,10 +223,10 @@ impl Output {
             }
         }
         self.data_bytes += data_bytes;
-        if let EventKind::Gap { why, text, .. } = &kind {
+        if let EventKind::Gap { why, text, .. } = kind {
             self.count_gap(*why, text);
         }
-        self.write(Event::new(thread, tsc, kind));
+        self.write(event);
     }
 
     /// Hands over a gap of a process, which the event names.
@@ -274,6 +280,15 @@ impl Output {
         self.unchecked += EVENT_BYTES;
         self.data_bytes += stored.bytes.len() as u64;
         self.write(stored.event(ids, tsc));
+    }
+
+    /// Hands over an event whose part `buffers` is to have these bytes.
+    pub fn with_bytes(&mut self, mut event: Event, bytes: &[u8]) {
+        let ids: Vec<_> =
+            bytes.chunks(BLOB_BYTES_MAX).map(|piece| Some(self.blob(piece))).collect();
+        self.data_bytes += bytes.len() as u64;
+        event.extras.get_or_insert_default().parts.push(Part::buffers(&ids));
+        self.whole_event(event);
     }
 
     /// Hands over an event of the kernel.

@@ -165,6 +165,8 @@ pub mod part {
     /// In an imported call: data of the original format that has no other place here. Not memory of
     /// the program.
     pub const ORIGIN: u8 = 9;
+    /// Of an image that is recorded for a re-execution: its stack, from the stack pointer to the end.
+    pub const STACK: u8 = 10;
 }
 
 /// Maximum size of a DATA record of part SNAPSHOT.

@@ -132,6 +132,8 @@ pub mod event_number {
     pub const KERNEL_TASK: u8 = 22;
     /// Whose events of the kernel were taken.
     pub const KERNEL_SCOPE: u8 = 23;
+    /// A process mapped a file.
+    pub const LOADED_FILE: u8 = 24;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }
