@@ -26,6 +26,7 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("bwrap", "bubblewrap", None),
     ("busybox", "busybox-static", None),
     ("mariadbd", "mariadb-server", Some("/usr/sbin/mariadbd")),
+    ("sysbench", "sysbench", None),
     ("npm", "npm", None),
     ("pip3", "python3-pip", Some("/usr/bin/pip3")),
     ("rsync", "rsync", None),

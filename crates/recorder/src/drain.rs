@@ -175,7 +175,7 @@ impl Drain {
                 }
                 Message::Stored(stored, tsc) => {
                     self.out.stored(&stored, tsc);
-                    self.mailbox.stored(stored.bytes.len());
+                    self.mailbox.stored(stored.bytes);
                 }
                 Message::Looked { process, since, pages, tsc } => {
                     self.out.looked((process, since), pages, tsc);

@@ -110,7 +110,8 @@ impl Recorder {
             mappings => {
                 let (rules, every) = (options.data.clone(), options.mappings_every);
                 let (data_max, reads) = (options.data_max, mappings == Mappings::All);
-                let terms = Terms { rules, data_max: data_max.unwrap_or(u64::MAX), every, reads };
+                let (data_max, spare) = (data_max.unwrap_or(u64::MAX), mailbox.spare());
+                let terms = Terms { rules, data_max, every, reads, spare };
                 Some(mapped::start(Arc::clone(&mailbox), terms)?)
             }
         };

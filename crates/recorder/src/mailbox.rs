@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ring::Arena;
@@ -12,7 +12,7 @@ use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
-use crate::stored::Stored;
+use crate::stored::{Spare, Stored};
 use crate::watched::Watched;
 
 /// Most files of which stores are collected that are remembered.
@@ -110,6 +110,7 @@ pub(crate) struct Mailbox {
     queue: Mutex<VecDeque<Message>>,
     /// Bytes stored to mapped files that are in the queue.
     stored_bytes: AtomicUsize,
+    spare: Arc<Spare>,
     /// Files to which processes may have stored what was not collected.
     uncollected: Mutex<HashMap<u32, Vec<Vec<u8>>>>,
     /// All files of which stores were ever collected, by process.
@@ -125,8 +126,8 @@ impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let stored_bytes = AtomicUsize::new(0);
-        let (queue, known, uncollected, watched) = <_>::default();
-        Mailbox { arena, queue, stored_bytes, uncollected, watched, filled, closed, known }
+        let (queue, known, uncollected, watched, spare) = <_>::default();
+        Mailbox { arena, queue, stored_bytes, spare, uncollected, watched, filled, closed, known }
     }
 
     /// Discards all present and future messages.
@@ -222,9 +223,15 @@ impl Mailbox {
         all.remove(&process).unwrap_or_default()
     }
 
-    /// Notes that this was taken from the queue, and is not in memory any more.
-    pub fn stored(&self, bytes: usize) {
-        self.stored_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes back a buffer that was taken from the queue and is not needed any more.
+    pub fn stored(&self, bytes: Vec<u8>) {
+        self.stored_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        self.spare.give(bytes);
+    }
+
+    /// Buffers for what is stored.
+    pub fn spare(&self) -> Arc<Spare> {
+        Arc::clone(&self.spare)
     }
 
     /// Queues a message and wakes the drain thread.
