@@ -5,6 +5,7 @@ mod destination;
 mod habits;
 mod kernel;
 mod live;
+mod stack;
 mod summary;
 mod whom;
 mod written;
@@ -72,6 +73,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         },
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
+        stack_bytes: args.callers.stacks().map_or(0, |stacks| stacks.bytes),
         tsc_hz: preamble.tsc_hz,
     });
     let output = destination::create(&args, program)?;
@@ -87,6 +89,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data,
         mappings: args.mmap.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
+        stacks: args.callers.stacks(),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
     };
     let live = match &output.sink {
@@ -105,6 +108,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         handle: recorder.handle(),
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
+        wants_callers: args.callers.stacks().is_some(),
         outside,
         output: output.pending,
         misplaced: None,
@@ -208,6 +212,8 @@ struct Glue {
     kernel: Option<KernelEvents>,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
+    /// The callers of calls are looked for.
+    wants_callers: bool,
     outside: state::Outside,
     output: Pending,
     /// Warning that the trace has another name than requested.
@@ -251,6 +257,9 @@ impl Observer for Glue {
         if let Some(kernel) = &self.kernel {
             kernel.admit(pid);
             self.handle.follow(pid);
+        }
+        if self.wants_callers {
+            self.handle.maps(process, pid);
         }
         let before = self.ahead.take(process);
         if before.is_none() {

@@ -4,7 +4,6 @@ mod content;
 mod finding;
 mod locks;
 mod often;
-mod sites;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,11 +15,11 @@ use trace::event::{Call, EventKind};
 
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
+use crate::sites::{SiteId, Sites};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
-use sites::{SiteId, Sites};
 
 pub use finding::{Finding, FindingKind, sheet};
 
