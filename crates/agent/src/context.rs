@@ -59,6 +59,10 @@ pub struct Context {
     pub silent: Flag,
     /// The thread may not read the time stamp counter.
     pub clockless: Cell<bool>,
+    /// Bytes that are copied of the stack of each call.
+    pub stack_bytes: Cell<u32>,
+    /// Either of these: calls do not begin as usual.
+    pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
     pub fault_unsafe: Cell<bool>,
     /// Signal mask as the program set it.
@@ -314,6 +318,8 @@ impl Context {
             slow_calls,
             silent,
             clockless,
+            stack_bytes,
+            unusual,
             fault_unsafe,
             mask,
             call_mask,
@@ -352,6 +358,8 @@ impl Context {
         slow_calls.set(0);
         silent.set(false);
         clockless.set(false);
+        stack_bytes.set(0);
+        unusual.set(false);
         fault_unsafe.set(false);
         mask.set(0);
         call_mask.set(None);
@@ -397,10 +405,18 @@ impl Context {
         unsafe { &*self.frame.get() }
     }
 
+    /// Sets whether the thread may not read the time stamp counter.
+    pub fn set_clockless(&self, clockless: bool) {
+        self.clockless.set(clockless);
+        self.unusual.set(clockless || self.stack_bytes.get() != 0);
+    }
+
     /// Sets the arena to record to.
     pub fn set_arena(&self, arena: Option<Arena>) {
         self.arena.set(arena);
         self.arena_at.set(arena.map_or(0, |arena| arena.base() as u64));
+        self.stack_bytes.set(arena.map_or(0, |arena| arena.control().stack_bytes()));
+        self.set_clockless(self.clockless.get());
     }
 
     /// Keeps a SIGSYS that the program believes blocked.

@@ -76,7 +76,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.process().filtered.set(filtered);
     // What it lets through is not known any more.
     context.process().hinders_helpers.set(filtered);
-    context.clockless.set(state & exec_state::CLOCKLESS != 0);
+    context.set_clockless(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
     space.lock.with(|shared| in_use.clone().for_each(|map| shared.maps.add(*map)));

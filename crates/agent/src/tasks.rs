@@ -225,7 +225,7 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     new.silent.set(index.is_none());
     new.mask.set(context.mask.get());
     new.fault_unsafe.set(context.fault_unsafe.get());
-    new.clockless.set(context.clockless.get());
+    new.set_clockless(context.clockless.get());
     new.resume.set(context.resume.get());
     new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
     new.altstack.set(if vfork { context.altstack.get() } else { NO_ALTSTACK });

@@ -3,6 +3,7 @@
 mod ctf;
 mod dataseries;
 mod fio;
+mod folded;
 mod job;
 mod jsonl;
 mod parquet;
@@ -107,6 +108,8 @@ pub enum Format {
     Ctf,
     /// DataSeries, in the system-call schema of SNIA as Re-Animator reads it; `import` reads it back
     Dataseries,
+    /// Folded stacks: time in calls by chain of callers, as flamegraph.pl and speedscope take them
+    Folded,
     /// What `show --json` prints: one JSON object per line
     Jsonl,
     /// Perfetto's track events, for ui.perfetto.dev
@@ -128,6 +131,7 @@ impl Format {
             "jsonl" | "ndjson" => Format::Jsonl,
             "perfetto" | "perfetto-trace" | "pftrace" => Format::Perfetto,
             "fio" => Format::Fio,
+            "folded" => Format::Folded,
             "parquet" => Format::Parquet,
             "strace" => Format::Strace,
             _ => return None,
@@ -170,6 +174,7 @@ fn write(args: &Args, format: Format, path: &Path, trace: &Trace) -> Result<Writ
     let written = match format {
         Format::Ctf => ctf::export(&job),
         Format::Dataseries => dataseries::export(&job, &args.dataseries),
+        Format::Folded => folded::export(&job),
         Format::Jsonl => jsonl::export(&job),
         Format::Perfetto => perfetto::export(&job),
         Format::Fio => fio::export(&job),

@@ -6,6 +6,7 @@ mod habits;
 mod kernel;
 mod live;
 mod loaded;
+mod stack;
 mod summary;
 mod whom;
 mod written;
@@ -78,6 +79,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
         course: if args.rerunnable { Course::Rerunnable } else { Course::Recorded },
+        stack_bytes: args.callers.stacks().map_or(0, |stacks| stacks.bytes),
         tsc_hz: preamble.tsc_hz,
     });
     let output = destination::create(&args, program)?;
@@ -93,6 +95,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data,
         mappings: args.mmap.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
+        stacks: args.callers.stacks(),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
     };
     let live = match &output.sink {
@@ -111,6 +114,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         handle: recorder.handle(),
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
+        wants_callers: args.callers.stacks().is_some(),
         outside,
         loaded: match args.rerunnable {
             true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
@@ -224,6 +228,8 @@ struct Glue {
     kernel: Option<KernelEvents>,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
+    /// The callers of calls are looked for.
+    wants_callers: bool,
     outside: state::Outside,
     /// Files that programs map, if they are noted.
     loaded: Option<LoadedFiles>,
@@ -269,6 +275,9 @@ impl Observer for Glue {
         if let Some(kernel) = &self.kernel {
             kernel.admit(pid);
             self.handle.follow(pid);
+        }
+        if self.wants_callers {
+            self.handle.maps(process, pid);
         }
         let before = self.ahead.take(process);
         if before.is_none() {

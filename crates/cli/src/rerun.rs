@@ -109,6 +109,7 @@ fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, Strin
         times_cpu: false,
         course: Course::Answered,
         tsc_hz: preamble.tsc_hz,
+        stack_bytes: 0,
     });
     let directory = Path::new(OsStr::from_bytes(&first.directory));
     std::env::set_current_dir(directory).map_err(|error| {

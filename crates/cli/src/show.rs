@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use model::decode::shape::shape_of;
 use model::{Conditions, Contents, Moment, Stored, Walk};
 use render::amounts::{counted, show_count};
+use render::escape::escape;
 use render::json::Json;
 use render::lines::{self, Look};
 use render::objects::{self, Detail};
 use render::text::Style;
+use stats::chains::Chains;
 use trace::event::EventKind;
 use trace::growing::{self, Queue};
 use trace::{ReadError, Sequenced, Trace};
@@ -69,6 +71,10 @@ pub struct Args {
     /// Show the number of each call, which `cat --seq` and `replay --until` take
     #[arg(long)]
     seq: bool,
+
+    /// After each call its callers, the innermost first, if they were recorded (record --stack)
+    #[arg(long, conflicts_with = "json")]
+    stack: bool,
 
     /// Show environments and arrays in full
     #[arg(short, long)]
@@ -156,8 +162,15 @@ pub fn live(
     let look = Look { style, hex: false, colour: Colour::Auto.is_on(&io::stderr()), seq: false };
     let format = Format::Text { look, line: String::new() };
     let (walk, conditions) = (Walk::default(), Conditions::default());
-    let mut printer =
-        Printer { walk, conditions, format, left: u64::MAX, seen: Seen::default(), out };
+    let mut printer = Printer {
+        walk,
+        conditions,
+        format,
+        left: u64::MAX,
+        seen: Seen::default(),
+        chains: None,
+        out,
+    };
     follow(trace, &mut printer, &mut Errors { name, count: 0 }, is_over)?;
     printer.out.flush()?;
     Ok(())
@@ -242,6 +255,7 @@ struct Printer<W> {
     format: Format,
     left: u64,
     seen: Seen,
+    chains: Option<Chains>,
     out: W,
 }
 
@@ -296,7 +310,8 @@ impl<W: Write> Printer<W> {
         };
         let (walk, conditions) = (Walk::default(), args.only.conditions());
         let left = args.limit.unwrap_or(u64::MAX);
-        Printer { walk, conditions, format, left, seen: Seen::default(), out }
+        let (seen, chains) = (Seen::default(), args.stack.then(Chains::default));
+        Printer { walk, conditions, format, left, seen, chains, out }
     }
 
     fn next(&mut self, trace: &Trace, next: &Sequenced) -> io::Result<bool> {
@@ -314,17 +329,51 @@ impl<W: Write> Printer<W> {
             return Ok(false);
         }
         let (conditions, format, out) = (&self.conditions, &mut self.format, &mut self.out);
+        let chains = &mut self.chains;
         self.seen.pass(&next.event.kind);
         let shown = self.walk.event(next, clock, contents, |moment, contents| {
-            if !conditions.accepts(moment) {
-                return Ok(false);
+            if let Some(chains) = chains {
+                chains.add(moment, contents);
             }
-            print(out, format, moment, contents)
+            if !conditions.accepts(moment) {
+                return Ok::<_, io::Error>(false);
+            }
+            let is_shown = print(out, format, moment, contents)?;
+            if let Some(chains) = chains.as_mut().filter(|_| is_shown) {
+                callers(out, chains, moment, contents)?;
+            }
+            Ok(is_shown)
         })?;
         self.left -= u64::from(shown);
         self.seen.shown += u64::from(shown);
         Ok(self.left > 0)
     }
+}
+
+/// Prints the callers of a call.
+fn callers(
+    out: &mut impl Write,
+    chains: &mut Chains,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+) -> io::Result<()> {
+    let Some(chain) = chains.of(moment, contents) else { return Ok(()) };
+    for (at, site) in chain.iter().enumerate() {
+        let spelled = chains.spell(*site, at > 0);
+        let mut line = String::new();
+        escape(&mut line, spelled.function.as_deref().unwrap_or("?").as_bytes(), &[]);
+        if let Some(place) = &spelled.line {
+            line.push_str(" at ");
+            escape(&mut line, place.as_bytes(), &[]);
+        }
+        line.push_str(" [");
+        escape(&mut line, &spelled.place, &[]);
+        writeln!(out, "          > {line}]")?;
+    }
+    if chain.len() < 2 {
+        writeln!(out, "          > (callers were not found)")?;
+    }
+    Ok(())
 }
 
 /// Prints an event. Returns false if the format has nothing for it.

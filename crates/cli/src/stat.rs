@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long = "where")]
     by_state: bool,
 
+    /// Count calls by where in the program they were made; best of a recording with --stack
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "by_state")]
+    by: Option<By>,
+
     /// Sort the rows by this column, as JSON names it
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
@@ -84,11 +88,22 @@ pub struct Args {
     csv: bool,
 }
 
+/// By what calls are counted.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// Function, file and line
+    Site,
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let (view, path) = chosen(&args.words)?;
     let path = &path;
     let view = match (args.by_state, view.name) {
+        (false, "calls" | "sites") if args.by == Some(By::Site) => named("sites")?,
+        (false, other) if args.by.is_some() => {
+            return Err(Failure::Usage(format!("--by is about calls, not about '{other}'")));
+        }
         (false, _) => view,
         (true, "calls" | "where") => named("where")?,
         (true, other) => {

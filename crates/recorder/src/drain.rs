@@ -182,7 +182,7 @@ impl Drain {
                 }
                 Message::WithBytes(event, bytes) => {
                     self.out.with_bytes(*event, &bytes);
-                    self.mailbox.stored(bytes.len());
+                    self.mailbox.stored(bytes);
                 }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {

@@ -3,6 +3,7 @@
 //! The traced program can overwrite these bytes at any time. So every word is read once and
 //! checked, and nothing grows without a bound.
 
+mod callers;
 pub(crate) mod in_flight;
 mod note;
 mod operations;
@@ -13,7 +14,8 @@ mod withhold;
 use syscalls::operations::OPERATIONS_FIRST;
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, unwatched, watched,
+    STACK_ARG, START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, unwatched,
+    watched,
 };
 use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
 use trace::parts::{Part, PartValue, part_id};
@@ -219,6 +221,10 @@ impl Stream {
                 content = &[];
             }
             Fate::Forgotten => content = &[],
+            Fate::Stack => {
+                self.stack.extend_from_slice(content);
+                content = &[];
+            }
         }
         if arriving.item.is_inline() {
             self.inline.extend_from_slice(content);
@@ -458,6 +464,9 @@ impl Stream {
         if self.items.len() >= ITEMS_MAX {
             return Err("a call with too many buffers");
         }
+        if header.a == STACK_ARG {
+            return self.begin_stack(header, stored, out);
+        }
         let hash = (flags & data_flag::HASH != 0)
             .then(|| u128::from(word_of(body, 2)) | u128::from(word_of(body, 3)) << 64);
         let inline = stored <= INLINE_BYTES_MAX as u64;
@@ -540,6 +549,9 @@ impl Stream {
         {
             self.note(thread, call, outcome, changes);
         }
+        if out.stacks.is_some() {
+            self.find_callers(call, outcome, out);
+        }
         let bare = CallRef {
             nr,
             flags,
@@ -598,6 +610,7 @@ impl Stream {
     }
 
     fn clear(&mut self) {
+        self.stack.clear();
         self.not_whole = false;
         self.withheld.told.clear();
         self.parts.clear();

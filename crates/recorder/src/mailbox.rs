@@ -12,6 +12,7 @@ use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
+use crate::stacks::SeenMaps;
 use crate::stored::{Spare, Stored};
 use crate::watched::Watched;
 
@@ -106,6 +107,8 @@ pub(crate) enum Message {
 
 /// A queue of messages that can wake the drain thread.
 pub(crate) struct Mailbox {
+    /// What processes had mapped as they began programs.
+    pub maps: SeenMaps,
     arena: Arena,
     queue: Mutex<VecDeque<Message>>,
     /// Bytes stored to mapped files that are in the queue.
@@ -127,7 +130,19 @@ impl Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let stored_bytes = AtomicUsize::new(0);
         let (queue, known, uncollected, watched, spare) = <_>::default();
-        Mailbox { arena, queue, stored_bytes, spare, uncollected, watched, filled, closed, known }
+        let maps = SeenMaps::default();
+        Mailbox {
+            maps,
+            arena,
+            queue,
+            stored_bytes,
+            spare,
+            uncollected,
+            watched,
+            filled,
+            closed,
+            known,
+        }
     }
 
     /// Discards all present and future messages.

@@ -19,6 +19,7 @@ use crate::changes::Changes;
 use crate::ingest::in_flight::InFlight;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
+use crate::stacks::Stacks;
 use crate::stored::Stored;
 
 /// Bytes handed to the writer between two checks of the remaining room.
@@ -57,6 +58,8 @@ pub(crate) struct Output {
     spare: Vec<Vec<u8>>,
     /// Decides what is kept of contents, where rules by path exist.
     pub policy: Option<Box<Policy>>,
+    /// Finds the callers of calls, if they are wanted.
+    pub stacks: Option<Box<Stacks>>,
     /// Follows what the program changes.
     pub changes: Option<Box<Changes>>,
     /// Operations whose completion was not read yet.
@@ -121,6 +124,7 @@ impl Output {
             last_tsc: 0,
             spare: Vec::new(),
             policy: None,
+            stacks: None,
             changes: None,
             in_flight: InFlight::default(),
             calls_written: 0,
@@ -207,6 +211,9 @@ impl Output {
         }
         if let Some(changes) = &mut self.changes {
             changes.event(thread, tsc, kind);
+        }
+        if let Some(stacks) = &mut self.stacks {
+            stacks.event(&kind, thread);
         }
         if self.discarding {
             return;

@@ -122,6 +122,8 @@ pub struct Control {
     pub times_cpu: AtomicU32,
     /// Whether the program is recorded for a re-execution, or is one: a [`Course`].
     pub course: AtomicU32,
+    /// Bytes that agents copy of the stack of each call.
+    pub stack_bytes: AtomicU32,
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.

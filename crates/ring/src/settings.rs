@@ -21,6 +21,8 @@ pub struct Settings {
     pub times_cpu: bool,
     /// Whether the program is recorded for a re-execution, or is one.
     pub course: Course,
+    /// Bytes that are copied of the stack of each call; 0: none.
+    pub stack_bytes: u32,
     /// Frequency of the time stamp counter in Hz.
     pub tsc_hz: u64,
 }
@@ -36,6 +38,7 @@ impl Control {
         self.watches_mappings.store(settings.mappings as u32, order);
         self.times_cpu.store(settings.times_cpu.into(), order);
         self.course.store(settings.course as u32, order);
+        self.stack_bytes.store(settings.stack_bytes, order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }
 
@@ -49,6 +52,7 @@ impl Control {
         self.watches_mappings.store(other.watches_mappings.load(order), order);
         self.times_cpu.store(other.times_cpu.load(order), order);
         self.course.store(other.course.load(order), order);
+        self.stack_bytes.store(other.stack_bytes.load(order), order);
         self.tsc_hz.store(other.tsc_hz.load(order), order);
     }
 }
@@ -67,6 +71,11 @@ impl Control {
     /// Returns true if agents measure what threads compute between calls.
     pub fn times_cpu(&self) -> bool {
         self.times_cpu.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of bytes that agents copy of the stack of each call.
+    pub fn stack_bytes(&self) -> u32 {
+        self.stack_bytes.load(Ordering::Relaxed)
     }
 }
 

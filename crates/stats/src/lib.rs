@@ -7,8 +7,10 @@
 pub mod activity;
 pub mod block;
 pub mod cache;
+pub mod call_sites;
 pub mod call_states;
 pub mod calls;
+pub mod chains;
 pub mod cpu_time;
 pub mod durability;
 pub mod files;
@@ -25,6 +27,7 @@ pub mod pass;
 pub mod patterns;
 mod ranges;
 pub mod sheet;
+pub mod sites;
 pub mod spread;
 pub mod states;
 pub mod steps;

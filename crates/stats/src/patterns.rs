@@ -5,7 +5,6 @@ mod finding;
 mod locks;
 mod often;
 mod run;
-mod sites;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,12 +19,12 @@ use crate::durability::{Durability, SafetyOfFiles};
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::sheet::{Cell, Fact};
+use crate::sites::{SiteId, Sites};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use run::Run;
-use sites::{SiteId, Sites};
 
 pub use finding::{Finding, FindingKind, sheet};
 

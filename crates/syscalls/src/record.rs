@@ -86,6 +86,12 @@ pub const RESULT: u8 = 0xff;
 /// Argument number in DATA for data of an image instead of a call.
 pub const IMAGE_ARG: u8 = 0xfe;
 
+/// Argument number in DATA for the stack from which a call was made. With the part `WHOLE`: where the call
+/// is made, stack and frame pointer; with the part `CONTENT`: what lies on the stack.
+pub const STACK_ARG: u8 = 0xfd;
+/// Bytes of a stack that are copied at most.
+pub const STACK_BYTES_MAX: u32 = 64 << 10;
+
 /// Flags of ENTER.
 pub mod enter_flag {
     /// The call came through SIGSYS, not through a patched site.

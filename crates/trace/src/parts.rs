@@ -181,6 +181,11 @@ impl Part {
         Part { id, value: PartValue::Number(value) }
     }
 
+    /// The part that names the buffer with a call's callers.
+    pub fn buffer_of(id: BlobId) -> Part {
+        Part::number(part_id::STACK, id.0.wrapping_add(1))
+    }
+
     /// The part that names buffers; `None` stands for one that was lost.
     pub fn buffers(all: &[Option<BlobId>]) -> Part {
         let mut bytes = Vec::new();

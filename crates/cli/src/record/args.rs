@@ -8,6 +8,7 @@ use std::time::Duration;
 use ring::Mappings;
 
 use super::habits::Habits;
+use super::stack;
 use super::whom::Whom;
 use crate::units;
 
@@ -123,6 +124,9 @@ pub struct Args {
     /// files that it maps are noted with a hash of their contents.
     #[arg(long)]
     pub rerunnable: bool,
+
+    #[command(flatten)]
+    pub callers: stack::Options,
 
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
@@ -259,6 +263,10 @@ impl Args {
                 "--kernel={classes} --kernel-buffer {}",
                 units::size_word(self.kernel_buffer)
             ));
+        }
+        let callers = self.callers.to_string();
+        if !callers.is_empty() {
+            add(&callers);
         }
         for whom in &self.kernel_for {
             add(&format!("--kernel-for {whom}"));
