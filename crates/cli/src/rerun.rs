@@ -147,6 +147,8 @@ fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, Strin
         exactly: Some(Exactly {
             args: &first.args,
             environment: &first.environment,
+            ignored: first.ignored,
+            blocked: first.blocked,
             stack: first.stack,
         }),
     };
