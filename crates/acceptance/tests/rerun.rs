@@ -87,6 +87,7 @@ fn main() -> ExitCode {
                 again(stage, &place, &["sh", "-c", script])
             });
         }
+        trials.add_for_both("signals_are_ignored_as_they_were", None, ignored);
         trials.add_for_both("every_test_program", None, every_program);
         trials.add_for_both("nothing_is_changed", None, nothing_is_changed);
         trials.add_for_both("what_no_call_gives_is_found", None, counter);
@@ -152,6 +153,25 @@ fn again(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint
     }
     let files = place.files()?;
     ensure!(files.is_empty(), "it left {files:?}");
+    Ok(())
+}
+
+/// A program finds the signals ignored and blocked that it found when it was recorded.
+fn ignored(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("ignored.rnt");
+    let mut record = place.command("sh");
+    record.args(["-c", "trap '' INT USR1; exec \"$0\" record -q --rerunnable -o \"$@\""]);
+    record.arg(&stage.reenact).arg(&trace).args(["grep", "Sig", "/proc/self/status"]);
+    let expected = place.run(&mut record)?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(found.text() == expected.text(), "{}", found.text());
+    let mut record = place.command("sh");
+    record.args(["-c", "trap '' INT USR1; exec \"$0\" record -q --force --rerunnable -o \"$@\""]);
+    record.arg(&stage.reenact).arg(&trace).args(["sh", "-c", "trap 'echo x' INT; kill -INT $$"]);
+    let expected = place.run(&mut record)?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(found.text() == expected.text(), "{}", found.text());
     Ok(())
 }
 

@@ -49,13 +49,9 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
     // SAFETY: every bit pattern is a `Reply`; the supervisor has written what is read of it.
     let reply = unsafe { reply.assume_init_ref() };
     match word {
-        // The kernel would make it again after a handler: the program is back at it then.
-        answer::GIVEN if args[0] as i64 == RESTARTED => {
-            context.phase.set(phase::BEFORE);
-            raise(context, reply);
-            sys::set_mask(real_mask(context.mask.get()));
-            give_up();
-        }
+        // The kernel makes it again after a handler: the program is back at it then.
+        answer::GIVEN if args[0] as i64 == RESTARTED => undo(context, reply),
+        answer::SIGNALS_FIRST => undo(context, reply),
         answer::GIVEN => frame.set_result(args[0]),
         answer::AGAIN => {
             let call = Call::new(call.number, &args);
@@ -70,6 +66,15 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
         _ => give_up(),
     }
     arrive(context, call, reply);
+}
+
+/// Has signals arrive before the call, which is not made.
+fn undo(context: &Context, reply: &Reply) -> ! {
+    context.phase.set(phase::BEFORE);
+    raise(context, reply);
+    sys::set_mask(real_mask(context.mask.get()));
+    // Their handlers have been entered.
+    give_up()
 }
 
 /// Makes a call again. Returns true in a new task.

@@ -67,6 +67,7 @@ mod actions;
 mod aio;
 mod asked;
 mod cpu_area;
+mod deferred;
 mod deliver;
 mod exec;
 mod filter;

@@ -15,7 +15,8 @@ use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
-    actions, aio, asked, clock, course, mapped, memory, native, rings, sys, threads, users,
+    actions, aio, asked, clock, course, deferred, mapped, memory, native, rings, sys, threads,
+    users,
 };
 
 const ESRCH: i64 = -3;
@@ -310,6 +311,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     context.exec_announced.set(false);
     context.take_sigsys();
     context.dispatch.set(None);
+    deferred::forget(context);
     if sys::is_quiet() {
         context.slot.set(None);
         users::leave(context);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use model::Conditions;
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
@@ -21,7 +22,7 @@ use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::record::AGENT;
-use crate::{message, source};
+use crate::{message, source, units};
 
 /// Execute the recorded program again, with its calls answered from the trace.
 ///
@@ -46,6 +47,11 @@ pub struct Args {
     /// Stop before the call with this number, and tell about it
     #[arg(long, value_name = "SEQ")]
     pub stop_at: Option<u64>,
+
+    /// End it if the program does not come to its next call in this time, and 20 times what it took when
+    /// it was recorded
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60")]
+    pub stuck_after: Duration,
 
     /// Do not show what the program writes
     #[arg(short, long)]
@@ -142,6 +148,8 @@ fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, Strin
         exactly: Some(Exactly {
             args: &first.args,
             environment: &first.environment,
+            ignored: first.ignored,
+            blocked: first.blocked,
             stack: first.stack,
         }),
     };
@@ -179,7 +187,7 @@ fn answer(
             Shown::Error => io::stderr().write_all(bytes),
         };
     };
-    let mut driver = Driver::new(survey, messages, &mut show, args.stop_at);
+    let mut driver = Driver::new(survey, messages, &mut show, args.stop_at, args.stuck_after);
     let ending = driver.run(trace);
     let not_shown = driver.not_shown();
     let Driver { calls, counts: Counts { compared, not_compared }, other_processor, .. } = driver;

@@ -20,14 +20,14 @@ use crate::memory::Memory;
 use crate::processes::Processes;
 use crate::reply::{give_filling, give_path, give_signals};
 use crate::streams::{Output, Streams};
-use crate::survey::Survey;
+use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::words::{raw, told};
 
 /// How long to wait for a message before looking whether the program still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a thread may take to its next call, beside a multiple of what it took when it was recorded.
-const PATIENCE: Duration = Duration::from_secs(60);
 const TIMES_SLOWER: u32 = 20;
+/// Times in a trace may make no sense.
+const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum size of a mapping whose bytes are in the trace.
 const MAPPED_MAX: usize = 1 << 30;
 
@@ -44,6 +44,8 @@ pub struct Driver<'a> {
     survey: &'a Survey,
     messages: Receiver<Message>,
     stop_at: Option<u64>,
+    /// How long a thread may take to its next call, beside a multiple of what it took in the recording.
+    patience: Duration,
     /// By number in the re-execution.
     threads: HashMap<u32, Live>,
     /// Numbers in the re-execution by numbers in the recording.
@@ -70,11 +72,13 @@ impl<'a> Driver<'a> {
         messages: Receiver<Message>,
         output: &'a mut Output<'a>,
         stop_at: Option<u64>,
+        patience: Duration,
     ) -> Driver<'a> {
         Driver {
             survey,
             messages,
             stop_at,
+            patience,
             threads: HashMap::new(),
             numbers: HashMap::new(),
             newcomers: Vec::new(),
@@ -127,6 +131,11 @@ impl<'a> Driver<'a> {
             EventKind::Start { parent: 0, .. } => Ok(()),
             EventKind::Start { parent, tid, .. } => self.begin(event.thread, *parent, *tid),
             EventKind::Image { data, .. } => self.image(event, data, contents),
+            EventKind::Signal { signal, info, .. }
+                if comes_first(event) && !is_of_code(*signal, info) =>
+            {
+                self.signal(event.thread, info)
+            }
             EventKind::Call(call) => self.call(moment, call, contents),
             _ => Ok(()),
         }
@@ -243,7 +252,7 @@ impl<'a> Driver<'a> {
     fn begin(&mut self, recorded: u32, parent: u32, tid: u32) -> Result<(), Ending> {
         let no_task = || diverged(None, recorded, Reason::Unexpected("a missing task"));
         let parent = *self.numbers.get(&parent).ok_or_else(no_task)?;
-        let found = self.wait(None, PATIENCE, |driver| {
+        let found = self.wait(None, self.patience, |driver| {
             let live = driver.threads.get_mut(&parent)?;
             // In a namespace of its own the task sees another id than its maker.
             let its = |birth: &Birth| birth.recorded == i64::from(tid);
@@ -282,9 +291,9 @@ impl<'a> Driver<'a> {
         let recorded = event.thread;
         let expected = image_stack(data, contents).map_err(Ending::Failed)?;
         let asked = match self.numbers.get(&recorded).copied() {
-            Some(thread) => self.next(thread, PATIENCE)?,
+            Some(thread) => self.next(thread, self.patience)?,
             // The launched program is the only thread so far.
-            None => self.wait(None, PATIENCE, |driver| {
+            None => self.wait(None, self.patience, |driver| {
                 driver.threads.values_mut().find_map(|live| live.asked.take())
             })?,
         };
@@ -323,6 +332,20 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// A signal that arrives where a call begins.
+    fn signal(&mut self, recorded: u32, info: &Info) -> Result<(), Ending> {
+        let fail = |reason| diverged(None, recorded, reason);
+        let Some(thread) = self.numbers.get(&recorded).copied() else { return Ok(()) };
+        let asked = self.next(thread, self.patience)?.map_err(fail)?;
+        let What::Call { reply_at, .. } = asked.what else {
+            return Err(fail(Reason::Unexpected("a new program")));
+        };
+        give_signals(Memory { tid: asked.tid }, reply_at, &[*info])
+            .map_err(|error| unreachable(None, recorded, &error))?;
+        (asked.answer)(answer::SIGNALS_FIRST, [0; 6], 0);
+        Ok(())
+    }
+
     /// Waits for the next thing that a thread asks.
     fn next(&mut self, thread: u32, limit: Duration) -> Result<Result<Asked, Reason>, Ending> {
         let pid = self.threads.get(&thread).map(|live| live.pid);
@@ -344,7 +367,7 @@ impl<'a> Driver<'a> {
         let fail = |reason| diverged(seq, recorded, reason);
         let before = self.threads.get(&thread).map_or(0, |live| live.last_ns);
         let taken = Duration::from_nanos(moment.enter_ns.saturating_sub(before));
-        let limit = PATIENCE.saturating_add(taken.saturating_mul(TIMES_SLOWER));
+        let limit = self.patience.saturating_add(taken.min(TAKEN_MAX).saturating_mul(TIMES_SLOWER));
         let asked = self.next(thread, limit)?.map_err(|reason| match reason {
             Reason::Ended { .. } => fail(Reason::Ended { expected: told(call, moment, contents) }),
             reason => fail(reason),
@@ -460,7 +483,7 @@ impl<'a> Driver<'a> {
             if all_ended && is_silent {
                 return Ok(());
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > self.patience {
                 let reason = Reason::Stuck { seconds: since.elapsed().as_secs() };
                 return Err(diverged(None, 0, reason));
             }

@@ -22,6 +22,10 @@ pub struct FirstImage {
     pub environment: Vec<CString>,
     /// Its working directory.
     pub directory: Vec<u8>,
+    /// Signals that it ignores, and blocks, as bit masks.
+    pub ignored: u64,
+    /// See `ignored`.
+    pub blocked: u64,
     /// Soft and hard limit of its stack.
     pub stack: Option<(u64, u64)>,
     has_state: bool,
@@ -34,6 +38,7 @@ impl FirstImage {
         if !first.has_state {
             first.has_state = true;
             first.directory.clone_from(&state.cwd);
+            (first.ignored, first.blocked) = (state.sig_ignored, state.sig_blocked);
             first.stack = state.limits.get(RLIMIT_STACK as usize).copied();
         }
     }

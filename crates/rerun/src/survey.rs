@@ -7,10 +7,11 @@ use model::contents::is_out;
 use model::{Contents, Stored};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
-use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part};
+use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part, signal_place};
 use syscalls::{Again, Handler, Syscall, by_number};
 use trace::Trace;
-use trace::event::{Call, EventKind, GapWhy, Outcome};
+use trace::event::{Call, Event, EventKind, GapWhy, Outcome};
+use trace::parts::{PartValue, part_id};
 
 use crate::first_image::FirstImage;
 use crate::loaded::Loaded;
@@ -178,7 +179,9 @@ impl Found {
                     self.status = *status;
                 }
             }
-            EventKind::Signal { signal, info, .. } => self.signal(event.thread, *signal, info)?,
+            EventKind::Signal { signal, info, .. } if !comes_first(event) => {
+                self.signal(event.thread, *signal, info)?;
+            }
             EventKind::Call(call) => {
                 let Some(seq) = seq else { return Ok(()) };
                 self.calls += 1;
@@ -199,9 +202,8 @@ impl Found {
     }
 
     fn signal(&mut self, thread: u32, signal: u8, info: &Info) -> Result<(), Refusal> {
-        let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
-        if code > 0 && is_fault(signal.into()) {
-            return Ok(()); // it comes by itself
+        if is_of_code(signal, info) {
+            return Ok(());
         }
         let last = self.threads.get(&thread).and_then(|(_, last)| *last);
         let Some(last) = last else { return Err(Refusal::EarlySignal(signal)) };
@@ -212,6 +214,18 @@ impl Found {
         self.signals.entry(last).or_default().push(*info);
         Ok(())
     }
+}
+
+/// Whether a signal arrives before the next call, which is then begun again.
+pub(crate) fn comes_first(event: &Event) -> bool {
+    let place = event.parts().iter().find(|part| part.id == part_id::SIGNAL_PLACE);
+    place.is_some_and(|part| part.value == PartValue::Number(signal_place::AT_A_CALL.into()))
+}
+
+/// Whether a signal comes by itself.
+pub(crate) fn is_of_code(signal: u8, info: &Info) -> bool {
+    let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+    code > 0 && is_fault(signal.into())
 }
 
 fn gap(why: GapWhy, text: &str) -> Refusal {

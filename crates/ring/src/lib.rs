@@ -264,6 +264,8 @@ pub mod answer {
     /// To CALL: it is to be made with the arguments that stand there now, and should return what
     /// stands behind them.
     pub const AGAIN: u32 = 9;
+    /// To CALL: signals arrive first; it is begun again after their handlers.
+    pub const SIGNALS_FIRST: u32 = 10;
 }
 
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the

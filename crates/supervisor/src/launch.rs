@@ -30,6 +30,10 @@ pub struct Exactly<'a> {
     pub args: &'a [CString],
     /// Its environment.
     pub environment: &'a [CString],
+    /// Signals that it ignores, and that it blocks, as bit masks.
+    pub ignored: u64,
+    /// See `ignored`.
+    pub blocked: u64,
     /// The size of its stack: soft and hard limit. The kernel places memory by it.
     pub stack: Option<(u64, u64)>,
 }
@@ -60,6 +64,8 @@ struct Plan {
     /// `None`: ours.
     envp: Option<Vec<*const libc::c_char>>,
     stack: Option<(u64, u64)>,
+    /// Signals that are ignored, and blocked; `None`: as they are.
+    signals: Option<(u64, u64)>,
     fixed_addresses: bool,
     _args: Vec<CString>,
 }
@@ -94,6 +100,7 @@ fn plan(wanted: &Program<'_>) -> Result<Plan, LaunchError> {
         argv: pointers(&args),
         envp: wanted.exactly.map(|exactly| pointers(exactly.environment)),
         stack: wanted.exactly.and_then(|exactly| exactly.stack),
+        signals: wanted.exactly.map(|exactly| (exactly.ignored, exactly.blocked)),
         fixed_addresses: wanted.fixed_addresses,
         _args: args,
     })
@@ -186,13 +193,22 @@ fn restore_inherited() {
 
 /// Gives the child what its program is to find.
 unsafe fn prepare(plan: &Plan) {
-    // SAFETY: takes numbers, and a local struct.
+    // SAFETY: takes numbers, and local structs; a set of signals begins with the kernel's 64 bits.
     unsafe {
         if plan.fixed_addresses {
             let now = libc::personality(0xffff_ffff);
             libc::personality(
                 now.cast_unsigned() as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
             );
+        }
+        if let Some((ignored, blocked)) = plan.signals {
+            for signal in 1..=64 {
+                let is_ignored = ignored & 1 << (signal - 1) != 0;
+                signals::set_action(signal, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+            }
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            (&raw mut mask).cast::<u64>().write(blocked);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
         }
         if let Some((soft, hard)) = plan.stack {
             let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
