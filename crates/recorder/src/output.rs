@@ -213,7 +213,7 @@ impl Output {
             changes.event(thread, tsc, kind);
         }
         if let Some(stacks) = &mut self.stacks {
-            stacks.event(&kind, thread);
+            stacks.event(kind, thread);
         }
         if self.discarding {
             return;
