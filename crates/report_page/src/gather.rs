@@ -10,6 +10,7 @@ use model::{Conditions, Stored, Unread};
 use stats::calls::{self, Calls};
 use stats::durability::{self, Durability};
 use stats::files::{self, Files};
+use stats::flame::{Flame, Shown};
 use stats::heat::{Heat, Picture};
 use stats::lanes::{Lane, Lanes};
 use stats::offsets::{Offsets, Plot};
@@ -60,6 +61,8 @@ pub struct Gathered {
     pub plots: Vec<(usize, Plot)>,
     /// What the kernel's events tell, if there are any.
     pub kernel: Option<KernelNumbers>,
+    /// Time in calls by their callers, if those were recorded.
+    pub flame: Option<Shown>,
     /// Blocks that could not be read.
     pub unread: Unread,
 }
@@ -131,6 +134,7 @@ struct InOrder {
     offsets: Offsets,
     lanes: Lanes,
     kernel: Option<KernelPass>,
+    flame: Flame,
 }
 
 impl InOrder {
@@ -142,6 +146,7 @@ impl InOrder {
             offsets: Offsets::of_all(interval_ns),
             lanes: Lanes::new(interval_ns),
             kernel: KernelPass::new(trace, span_ns),
+            flame: Flame::default(),
         }
     }
 }
@@ -153,6 +158,7 @@ impl Watch for InOrder {
         self.patterns.add(visit);
         self.offsets.add(visit);
         self.lanes.add(visit);
+        self.flame.add(visit.moment, visit.wanted, visit.contents);
         if let Some(kernel) = &mut self.kernel {
             kernel.add(visit);
         }
@@ -194,6 +200,7 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
         lanes: in_order.lanes.finish(),
         plots,
         kernel,
+        flame: in_order.flame.finish(),
         unread: all_unread,
     }
 }
