@@ -218,11 +218,57 @@ static void by_vfork_child(void) {
     CHECK(munmap(by_child, LEN) == 0 && close(child_fd) == 0);
 }
 
+// A long file without data, which the kernel maps by more than a page at a time.
+static void in_holes(void) {
+    const long pages = 1 << 14;
+    int fd = made("holes", pages);
+    char *at = mapped(fd, pages);
+    for (long page = 1000; page < 1600; page++) store("holes", at, page);
+    store("holes", at, 9000);
+    CHECK(at[12000 * PAGE] == 0 && msync(at, pages * PAGE, MS_SYNC) == 0);
+    CHECK(at[1300 * PAGE] == at[1300 * PAGE]);
+    store("holes", at, 1005);
+    store("holes", at, 1600);
+    memset(at + 1006 * PAGE, 0, PAGE);
+    stored("holes", 1006, at + 1006 * PAGE);
+    CHECK(fsync(fd) == 0);
+    store("holes", at, 15000);
+    CHECK(ftruncate(fd, pages / 2 * PAGE) == 0 && ftruncate(fd, pages * PAGE) == 0);
+    store("holes", at, 15000);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        store("holes", at, 2000);
+        CHECK(msync(at, pages * PAGE, MS_SYNC) == 0);
+        store("holes", at, 2001);
+        fflush(stdout);
+        _exit(0);
+    }
+    CHECK_CHILD(pid);
+    store("holes", at, 3000);
+    // Another mapping of the file.
+    char *other = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4000L * PAGE);
+    CHECK(other != MAP_FAILED);
+    fill(other, PAGE);
+    stored("holes", 4000, other);
+    store("holes", at, 5000);
+    CHECK(munmap(other, 8 * PAGE) == 0 && munmap(at, pages * PAGE) == 0 && close(fd) == 0);
+    // One process after another.
+    fd = open("holes", O_RDWR);
+    at = mapped(fd, 2 * pages);
+    CHECK(ftruncate(fd, 2 * pages * PAGE) == 0);
+    store("holes", at, pages + 3000);
+    CHECK(munmap(at + (pages + 3000) * PAGE, PAGE) == 0);
+    store("holes", at, pages + 3001);
+    CHECK(munmap(at, 2 * pages * PAGE) == 0 && close(fd) == 0);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
     // The first mapping of the process is one by such a child.
     by_vfork_child();
     made_durable();
+    in_holes();
     by_threads();
     across_fork();
     moved_and_cut();

@@ -1,6 +1,7 @@
 //! `cargo xtask bench record`: the cost of recording, compared with the same work untraced and
 //! under strace. Runs are interleaved; medians are printed.
 
+mod beside_calls;
 pub mod export;
 pub mod kernel;
 mod measure;
@@ -49,7 +50,7 @@ fn parse(args: &[&str]) -> Result<Options, Complaint> {
             _ => return Err(format!("unknown option {word}")),
         }
     }
-    let names: Vec<&str> = workloads::ALL.iter().map(|workload| workload.name).collect();
+    let names: Vec<&str> = workloads::all().map(|workload| workload.name).collect();
     if let Some(unknown) = options.only.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(format!("no workload {unknown}; there are {}", names.join(", ")));
     }
@@ -65,8 +66,7 @@ fn count(option: &str, value: &str) -> Result<usize, Complaint> {
 /// Runs the benchmarks and prints the table.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let options = parse(args)?;
-    let chosen: Vec<&Workload> = workloads::ALL
-        .iter()
+    let chosen: Vec<&Workload> = workloads::all()
         .filter(|w| options.only.is_empty() || options.only.iter().any(|name| name == w.name))
         .collect();
     let mut needed: Vec<&str> = chosen.iter().flat_map(|w| w.needs.iter().copied()).collect();
@@ -144,7 +144,7 @@ fn compare(
             let measured = measured(bench, workload, &words, Some(STRACE_LIMIT))?;
             strace_cut = measured.cut;
             straced = match (workload.cost)(&measured) {
-                Ok(cost) => Some(Sample { cost, cpu_s: measured.cpu_s }),
+                Ok(cost) => Some(measured.sample(cost)),
                 // The cost is printed at the end of a run.
                 Err(_) if strace_cut => None,
                 Err(complaint) => return Err(complaint),
@@ -178,7 +178,7 @@ fn compare(
 fn sample(bench: &Bench, workload: &Workload, command: &[String]) -> Result<Sample, Complaint> {
     let measured = measured(bench, workload, command, None)?;
     let cost = (workload.cost)(&measured)?;
-    Ok(Sample { cost, cpu_s: measured.cpu_s })
+    Ok(measured.sample(cost))
 }
 
 fn measured(

@@ -49,6 +49,22 @@ pub fn copy_in(context: &Context, row: &Row, args: &[u64; 6]) {
     }
 }
 
+/// Copies of the input memory the contents of buffers alone, or all but them.
+#[inline(never)]
+pub fn copy_in_part(context: &Context, row: &Row, args: &[u64; 6], contents: bool) {
+    for op in &row.ops[..usize::from(row.nops)] {
+        if op.dir == Dir::In && is_contents(op) == contents {
+            copy_op(context, op, args, None);
+        }
+    }
+}
+
+/// Whether an argument points to contents, whose addresses and lengths are in the arguments or in a
+/// vector.
+fn is_contents(op: &Op) -> bool {
+    op.how == How::Iovec || op.how == How::Bytes && is_bulk(op.len)
+}
+
 /// Number of bytes that the kernel may write of an address: after the call, the address's full length
 /// is in the length field, also if less was written.
 fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {

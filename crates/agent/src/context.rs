@@ -90,6 +90,17 @@ pub struct Context {
     pub batch_ring: Cell<u32>,
     /// Rings with numbers that this thread has given: their places + 1.
     pub rings: Cell<[u8; REGISTERED_MAX]>,
+    /// The next call does not take the usual way: there are deferred signals, or a dispatch.
+    pub attention: Cell<bool>,
+    /// Signals that wait for the next call, and those that have waited too long.
+    pub deferred: Word,
+    pub overdue: Word,
+    /// The timer that tells of these.
+    pub alarm: OptionalWord,
+    /// Where the signal hit that is being delivered: a `syscalls::record::signal_place`.
+    pub signal_place: Cell<u16>,
+    /// In a re-execution: signals that were sent because they came here.
+    pub raised: Word,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -331,6 +342,12 @@ impl Context {
             batch,
             batch_ring,
             rings,
+            attention,
+            deferred,
+            overdue,
+            alarm,
+            signal_place,
+            raised,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -370,6 +387,12 @@ impl Context {
         batch.set(0);
         batch_ring.set(0);
         rings.set([0; REGISTERED_MAX]);
+        attention.set(false);
+        deferred.set(0);
+        overdue.set(0);
+        alarm.set(None);
+        signal_place.set(0);
+        raised.set(0);
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

@@ -145,6 +145,7 @@ fn set_dispatch(context: &Context, args: &[u64; 6]) -> i64 {
         prctl::PR_SYS_DISPATCH_OFF if start != 0 || len != 0 || selector != 0 => EINVAL,
         prctl::PR_SYS_DISPATCH_OFF => {
             context.dispatch.set(None);
+            context.attention.set(context.deferred.get() != 0);
             0
         }
         prctl::PR_SYS_DISPATCH_ON
@@ -159,6 +160,7 @@ fn set_dispatch(context: &Context, args: &[u64; 6]) -> i64 {
         }
         prctl::PR_SYS_DISPATCH_ON => {
             context.dispatch.set(Some(Dispatch { start, len, selector }));
+            context.attention.set(true);
             0
         }
         _ => EINVAL,

@@ -20,6 +20,7 @@ mod record;
 mod repair;
 mod replay;
 mod report;
+mod rerun;
 mod show;
 mod source;
 mod stat;
@@ -78,6 +79,7 @@ enum Command {
     Stat(stat::Args),
     Cat(cat::Args),
     Replay(replay::Args),
+    Rerun(rerun::Args),
     Report(report::Args),
     Export(export::Args),
     Import(import::Args),
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
             Command::Stat(args) => stat::run(args),
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Rerun(args) => rerun::run(args),
             Command::Report(args) => report::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),

@@ -5,6 +5,7 @@ mod destination;
 mod habits;
 mod kernel;
 mod live;
+mod loaded;
 mod stack;
 mod summary;
 mod whom;
@@ -20,8 +21,10 @@ use recorder::{
     Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
 };
 use recorder::{Sink, start_thread};
-use ring::{DataMode, Rings, Settings};
-use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
+use ring::{Course, DataMode, Rings, Settings, request};
+use supervisor::{
+    Asked, ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish,
+};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
@@ -30,9 +33,10 @@ use crate::failure::Failure;
 use crate::message;
 use crate::output::Pending;
 use live::Live;
+use loaded::LoadedFiles;
 
 /// The agent, built for this version.
-static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
+pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
@@ -67,12 +71,14 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
         rings: match args.io_uring {
+            _ if args.rerunnable => Rings::Refused,
             args::Rings::Capture => Rings::Captured,
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
+        course: if args.rerunnable { Course::Rerunnable } else { Course::Recorded },
         stack_bytes: args.callers.stacks().map_or(0, |stacks| stacks.bytes),
         tsc_hz: preamble.tsc_hz,
     });
@@ -110,6 +116,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         ahead: Ahead::default(),
         wants_callers: args.callers.stacks().is_some(),
         outside,
+        loaded: match args.rerunnable {
+            true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
+            false => None,
+        },
         output: output.pending,
         misplaced: None,
     };
@@ -131,7 +141,13 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         };
         start_thread("wait", wait).map_err(|error| ours(&error))?
     };
-    let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
+    let program = Program {
+        name: program,
+        args: arguments,
+        stdout_to_stderr: output.is_stdout,
+        fixed_addresses: args.rerunnable,
+        exactly: None,
+    };
     if let Err(error) = supervisor.launch(program, &mut observer) {
         let failure = launch_failure(&error);
         // Die of the same signal, as a shell does. No trace is left, as with any other failure.
@@ -215,6 +231,8 @@ struct Glue {
     /// The callers of calls are looked for.
     wants_callers: bool,
     outside: state::Outside,
+    /// Files that programs map, if they are noted.
+    loaded: Option<LoadedFiles>,
     output: Pending,
     /// Warning that the trace has another name than requested.
     misplaced: Option<String>,
@@ -274,6 +292,9 @@ impl Observer for Glue {
             self.outside.mark(&mut state);
             self.tell(EventKind::State(Box::new(state)));
         }
+        if let Some(loaded) = &mut self.loaded {
+            loaded.image(pid, process);
+        }
     }
 
     fn placed(&mut self, process: u32) {
@@ -322,6 +343,12 @@ impl Observer for Glue {
         let who = recorder::Who { pid, tid, owner, thread };
         let answer = Box::new(|reply| answer.give(reply));
         self.handle.mapped(recorder::Asked { who, wish, answer });
+    }
+
+    fn asked(&mut self, asked: Asked) {
+        if let (request::FILE, Some(loaded)) = (asked.what, &mut self.loaded) {
+            loaded.mapped(asked);
+        }
     }
 }
 

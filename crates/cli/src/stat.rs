@@ -6,12 +6,13 @@ mod json;
 mod text;
 
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use model::Conditions;
 use render::amounts::show_time;
-use stats::sheet::Sheet;
+use stats::sheet::{Cell, Sheet};
 use stats::view::{Look, STEPS_MAX, TooManySteps, ViewRow};
 use stats::views::{self, VIEWS};
 
@@ -113,6 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let conditions = args.only.conditions();
     let look = Look { trace: &trace, conditions: &conditions, interval_ns: args.interval };
     let (mut sheet, unread) = (view.look)(&look).map_err(too_many)?;
+    name_trace(&mut sheet, path);
     arrange(&mut sheet, &args)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -140,6 +142,33 @@ pub fn print_calls(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     text::write(&mut text, &sheet, text::Look::default())?;
     out.write_all(&text)?;
     Ok(())
+}
+
+/// Key of columns with commands to paste.
+const COMMAND: &str = "command";
+/// How they begin, with what stands for the trace.
+const SHOW_TRACE: &[u8] = b"reenact show TRACE";
+
+/// Puts the name of the trace into commands to paste.
+fn name_trace(sheet: &mut Sheet, path: &Path) {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:".contains(byte);
+    let mut name = path.as_os_str().as_bytes().to_vec();
+    if !name.iter().all(is_plain) {
+        let quoted = path.to_string_lossy().replace('\'', "'\\''");
+        name = format!("'{quoted}'").into_bytes();
+    }
+    for table in &mut sheet.tables {
+        let Some(at) = table.columns.iter().position(|column| column.key == COMMAND) else {
+            continue;
+        };
+        for row in &mut table.rows {
+            if let Cell::Name(command) = &mut row[at]
+                && let Some(rest) = command.strip_prefix(SHOW_TRACE)
+            {
+                *command = [b"reenact show ", &name[..], rest].concat();
+            }
+        }
+    }
 }
 
 /// Returns the view and the trace that the words of the command line name, in either order.

@@ -1,5 +1,6 @@
 //! Computes checksums of regular files.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +36,8 @@ pub fn sum(file: BorrowedFd<'_>, stat: &Stat, want: Want) -> Content {
     };
     let mut summer = Summer::new(pieces);
     let holes = stat.st_blocks as u64 * BLOCK_BYTES < size;
-    let found = match !holes && size > LEAF_BYTES && pieces <= LEAF_BYTES {
-        true => read_by_several(file, size, &mut summer),
+    let found = match size > LEAF_BYTES && pieces <= LEAF_BYTES {
+        true => read_by_several(file, size, holes, &mut summer),
         false => read(file, size, holes, &mut summer),
     };
     match found {
@@ -89,6 +90,14 @@ fn read(file: BorrowedFd<'_>, size: u64, holes: bool, summer: &mut Summer) -> Re
     Ok(true)
 }
 
+/// Whether a part of a file is nothing but a hole. Not every file system tells.
+fn is_hole(file: BorrowedFd<'_>, part: Range<u64>) -> bool {
+    match seek(file, SeekFrom::Data(part.start)) {
+        Ok(data) => data >= part.end,
+        Err(error) => error == Errno::NXIO,
+    }
+}
+
 /// The checksums of one leaf of a file.
 struct Leaf {
     number: u64,
@@ -96,10 +105,15 @@ struct Leaf {
     pieces: Vec<u64>,
 }
 
-/// Hashes a file without holes, leaf by leaf on several processors. False if it is too short.
-fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Result<bool, Errno> {
+/// Hashes a file leaf by leaf on several processors. False if it is too short.
+fn read_by_several(
+    file: BorrowedFd<'_>,
+    size: u64,
+    holes: bool,
+    summer: &mut Summer,
+) -> Result<bool, Errno> {
     let next = AtomicU64::new(0);
-    let body = || read_leaves(file, size, summer.piece_bytes, &next);
+    let body = || read_leaves(file, size, (summer.piece_bytes, holes), &next);
     let helpers =
         thread::available_parallelism().map_or(1, |count| count.get().min(READERS_MAX)) - 1;
     let shares = thread::scope(|scope| {
@@ -129,11 +143,12 @@ fn read_by_several(file: BorrowedFd<'_>, size: u64, summer: &mut Summer) -> Resu
 fn read_leaves(
     file: BorrowedFd<'_>,
     size: u64,
-    piece_bytes: u64,
+    (piece_bytes, holes): (u64, bool),
     next: &AtomicU64,
 ) -> Result<Option<Vec<Leaf>>, Errno> {
     let mut buffer = vec![0; READ_BYTES];
     let mut leaves = Vec::new();
+    let mut of_hole: Option<Sums> = None;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let mut at = number * LEAF_BYTES;
@@ -141,6 +156,15 @@ fn read_leaves(
             return Ok(Some(leaves));
         }
         let end = size.min(at + LEAF_BYTES);
+        if holes && end - at == LEAF_BYTES && is_hole(file, at..end) {
+            let Sums { whole: sum, pieces, .. } = of_hole.get_or_insert_with(|| {
+                let mut summer = Summer::new(piece_bytes);
+                summer.zeros(LEAF_BYTES);
+                summer.finish()
+            });
+            leaves.push(Leaf { number, sum: *sum, pieces: pieces.clone() });
+            continue;
+        }
         let mut summer = Summer::new(piece_bytes);
         while at < end {
             let wanted = buffer.len().min((end - at) as usize);
@@ -315,7 +339,7 @@ mod tests {
             assert_eq!(found.whole, expected, "{len}");
             let pieces = bytes.chunks(1 << 20).map(|piece| XxHash3_128::oneshot(piece) as u64);
             assert_eq!(found.pieces, pieces.collect::<Vec<_>>());
-            // Files with holes, or with pieces longer than leaves, are read by one thread.
+            // Files with pieces longer than leaves are read by one thread.
             assert_eq!(sums(&file, Want::Pieces(2 * LEAF_BYTES)).whole, expected);
             let mut sparse = tempfile::tempfile().unwrap();
             sparse.set_len((len + leaf) as u64).unwrap();

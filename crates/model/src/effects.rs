@@ -121,6 +121,7 @@ pub fn word_behind(call: &Call, arg: u8, at: u8, contents: &mut dyn Contents) ->
 pub(crate) fn of_call(
     world: &mut World,
     call: &Call,
+    submitted: Option<u64>,
     contents: &mut dyn Contents,
     step: &mut Step,
 ) {
@@ -133,8 +134,11 @@ pub(crate) fn of_call(
     if shape.act == Act::Close {
         // Close frees the number early in the call, even if it returns an error.
         let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(errno::EBADF));
-        if !bad {
-            step.at_entry.push(Effect::Close { fd: call.args[0] as i32 });
+        let fd = call.args[0] as i32;
+        // An operation has closed it before it was given anew.
+        let is_newer = submitted.is_some_and(|since| look.world.was_given(step.thread, fd, since));
+        if !bad && !is_newer {
+            step.at_entry.push(Effect::Close { fd });
         }
         return;
     }
@@ -145,6 +149,9 @@ pub(crate) fn of_call(
     {
         look.world.expect_filters();
         step.at_exit.push(Effect::Filter { program, all_threads });
+    }
+    if shape.act == Act::SetUpRing {
+        look.world.expect_operations();
     }
     match shape.act {
         Act::Duplicate => look.duplicate(ret, step),

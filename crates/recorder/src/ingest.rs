@@ -14,10 +14,10 @@ mod withhold;
 use syscalls::operations::OPERATIONS_FIRST;
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    STACK_ARG, START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, unwatched,
-    watched,
+    STACK_ARG, START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, signal_place,
+    unwatched, watched,
 };
-use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
+use trace::event::{BLOB_BYTES_MAX, Content, Event, EventKind, INLINE_BYTES_MAX, Outcome};
 use trace::parts::{Part, PartValue, part_id};
 use trace::{CallRef, ContentRef, DataRef};
 
@@ -384,7 +384,12 @@ impl Stream {
                 info.copy_from_slice(&body[16..16 + SIGINFO_BYTES]);
                 let handler = word_of(body, 1);
                 let kind = EventKind::Signal { signal: header.a, handler, info };
-                out.event(me.thread, word_of(body, 0), kind);
+                let mut event = Event::new(me.thread, word_of(body, 0), kind);
+                if header.b != signal_place::AFTER_A_CALL {
+                    let place = Part::number(part_id::SIGNAL_PLACE, header.b.into());
+                    event.extras.get_or_insert_default().parts.push(place);
+                }
+                out.whole_event(event);
             }
             RecordKind::Stall => {
                 // A thread may wait for room in the middle of a call, which then stays open.

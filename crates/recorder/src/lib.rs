@@ -113,7 +113,8 @@ impl Recorder {
             mappings => {
                 let (rules, every) = (options.data.clone(), options.mappings_every);
                 let (data_max, reads) = (options.data_max, mappings == Mappings::All);
-                let terms = Terms { rules, data_max: data_max.unwrap_or(u64::MAX), every, reads };
+                let (data_max, spare) = (data_max.unwrap_or(u64::MAX), mailbox.spare());
+                let terms = Terms { rules, data_max, every, reads, spare };
                 Some(mapped::start(Arc::clone(&mailbox), terms)?)
             }
         };
@@ -170,6 +171,13 @@ impl Handle {
     /// Adds an event to the recorder's own stream.
     pub fn event(&self, event: Event) {
         self.mailbox.leave(Message::Event(event));
+    }
+
+    /// Adds an event with bytes, which its part `buffers` then names. Returns false if there is too much
+    /// to be written already.
+    #[must_use]
+    pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        self.mailbox.leave_with_bytes(event, bytes)
     }
 
     /// Adds an event to the recorder's own stream, with the current time.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ring::Arena;
@@ -13,13 +13,15 @@ use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
 use crate::stacks::SeenMaps;
-use crate::stored::Stored;
+use crate::stored::{Spare, Stored};
 use crate::watched::Watched;
 
 /// Most files of which stores are collected that are remembered.
 const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
+/// The same for bytes of events, which are left out beyond it.
+const BYTES_MAX: usize = 256 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to the drain thread.
@@ -70,6 +72,19 @@ pub(crate) enum Message {
     Unrecorded(u32),
     /// A process has stored to a mapped file, as was found at this time.
     Stored(Box<Stored>, u64),
+    /// All mapped files of a process were looked at.
+    Looked {
+        /// Its number.
+        process: u32,
+        /// When the look began.
+        since: u64,
+        /// How many pages were found.
+        pages: u64,
+        /// When it had ended.
+        tsc: u64,
+    },
+    /// An event with bytes to be stored.
+    WithBytes(Box<Event>, Vec<u8>),
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -98,6 +113,7 @@ pub(crate) struct Mailbox {
     queue: Mutex<VecDeque<Message>>,
     /// Bytes stored to mapped files that are in the queue.
     stored_bytes: AtomicUsize,
+    spare: Arc<Spare>,
     /// Files to which processes may have stored what was not collected.
     uncollected: Mutex<HashMap<u32, Vec<Vec<u8>>>>,
     /// All files of which stores were ever collected, by process.
@@ -113,9 +129,20 @@ impl Mailbox {
     pub fn new(arena: Arena) -> Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let stored_bytes = AtomicUsize::new(0);
-        let (queue, known, uncollected, watched) = <_>::default();
+        let (queue, known, uncollected, watched, spare) = <_>::default();
         let maps = SeenMaps::default();
-        Mailbox { maps, arena, queue, stored_bytes, uncollected, watched, filled, closed, known }
+        Mailbox {
+            maps,
+            arena,
+            queue,
+            stored_bytes,
+            spare,
+            uncollected,
+            watched,
+            filled,
+            closed,
+            known,
+        }
     }
 
     /// Discards all present and future messages.
@@ -166,6 +193,23 @@ impl Mailbox {
         self.filled.store(true, Ordering::SeqCst);
     }
 
+    /// Queues that all mapped files of a process were looked at, from this time on.
+    pub fn looked(&self, process: u32, since: u64, pages: u64) {
+        self.leave(Message::Looked { process, since, pages, tsc: host::tsc() });
+    }
+
+    /// Queues an event with bytes. Returns false if there is too much already.
+    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        if self.stored_bytes.load(Ordering::Relaxed) > BYTES_MAX {
+            return false;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stored_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        queue.push_back(Message::WithBytes(Box::new(event), bytes));
+        self.filled.store(true, Ordering::SeqCst);
+        true
+    }
+
     /// Notes the files to which a process may store from now on.
     pub fn leaves(&self, process: u32, files: Vec<Vec<u8>>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,9 +238,15 @@ impl Mailbox {
         all.remove(&process).unwrap_or_default()
     }
 
-    /// Notes that this was taken from the queue, and is not in memory any more.
-    pub fn stored(&self, bytes: usize) {
-        self.stored_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// Takes back a buffer that was taken from the queue and is not needed any more.
+    pub fn stored(&self, bytes: Vec<u8>) {
+        self.stored_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        self.spare.give(bytes);
+    }
+
+    /// Buffers for what is stored.
+    pub fn spare(&self) -> Arc<Spare> {
+        Arc::clone(&self.spare)
     }
 
     /// Queues a message and wakes the drain thread.

@@ -13,8 +13,10 @@
 //! One thread does all of this. It waits for programs: for their memory maps, and for the files
 //! behind their memory. Agents wait for it with a limit, and nobody else does.
 
+mod holes;
 mod kernel;
 mod process;
+mod range;
 mod terms;
 
 use std::collections::HashMap;
@@ -26,9 +28,11 @@ use std::time::{Duration, Instant};
 use kin::start_thread;
 use ring::{Mapped, answer};
 
+use crate::host;
 use crate::mailbox::Mailbox;
 
-use self::process::{Process, Scope};
+use self::process::Process;
+use self::range::{Scope, Watched};
 pub use self::terms::Every;
 pub(crate) use self::terms::Terms;
 
@@ -103,7 +107,8 @@ const FAULT: Duration = Duration::from_micros(10);
 /// Starts the thread. It ends when nobody can ask any more.
 pub(crate) fn start(mailbox: Arc<Mailbox>, terms: Terms) -> io::Result<Sender<Asked>> {
     let (ask, asked) = channel();
-    let watch = move || Watch { mailbox, terms, processes: HashMap::new() }.serve(&asked);
+    let watch =
+        move || Watch { mailbox, terms, looked_tsc: 0, processes: HashMap::new() }.serve(&asked);
     start_thread("mapped", watch)?;
     Ok(ask)
 }
@@ -111,6 +116,8 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, terms: Terms) -> io::Result<Sender<As
 struct Watch {
     mailbox: Arc<Mailbox>,
     terms: Terms,
+    /// When the last look of all began.
+    looked_tsc: u64,
     /// By number.
     processes: HashMap<u32, Process>,
 }
@@ -118,6 +125,7 @@ struct Watch {
 impl Watch {
     fn serve(mut self, asked: &Receiver<Asked>) {
         let mut due = Instant::now();
+        let mut rest = Duration::ZERO;
         loop {
             let request = match self.processes.is_empty() {
                 true => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -126,13 +134,15 @@ impl Watch {
             match request {
                 Ok(request) => {
                     if self.processes.is_empty() {
-                        due = Instant::now() + self.rest(Duration::ZERO);
+                        rest = self.rest(Duration::ZERO);
+                        due = Instant::now() + rest;
                     }
                     self.answer(request);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let cost = self.look();
-                    due = Instant::now() + self.rest(cost);
+                    let cost = self.look(Instant::now().checked_sub(rest));
+                    rest = self.rest(cost);
+                    due = Instant::now() + rest;
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -147,14 +157,25 @@ impl Watch {
         }
     }
 
-    /// Collects what all processes have stored, unasked. Returns what that costs.
-    fn look(&mut self) -> Duration {
+    /// Collects what all processes have stored, unasked, but for memory that was collected later
+    /// than that. Returns what that costs.
+    fn look(&mut self, until: Option<Instant>) -> Duration {
         let began = Instant::now();
         let mut pages = 0;
-        self.processes.retain(|_, process| {
+        let now = host::tsc();
+        // What this look leaves out was collected after the one before had begun.
+        let since = if until.is_some() { self.looked_tsc } else { now };
+        self.looked_tsc = now;
+        self.processes.retain(|number, process| {
             let mut tell = |stored| self.mailbox.store(stored);
-            pages += process.collect(&Scope::All, None, &self.terms, &mut tell);
-            process.is_there()
+            let found = process.collect(&Scope::Until(until), None, &self.terms, &mut tell);
+            pages += found;
+            // Of one that is gone, not all was found.
+            let is_there = process.is_there();
+            if is_there {
+                self.mailbox.looked(*number, since, found);
+            }
+            is_there
         });
         began.elapsed() + FAULT * u32::try_from(pages).unwrap_or(u32::MAX)
     }
@@ -190,10 +211,17 @@ impl Watch {
         length: u64,
         when: u32,
     ) -> Option<u32> {
-        let ranges = match what {
-            Mapped::LikeProcess(parent) => Some(self.processes.get(&parent)?.ranges().to_vec()),
-            _ => None,
-        };
+        let end = start.checked_add(length)?;
+        let mut ranges = None;
+        if let Mapped::LikeProcess(parent) = what {
+            let files = self.processes.get(&parent)?.files_with_holes();
+            files.into_iter().for_each(|file| self.share(file));
+            ranges = Some(self.processes.get(&parent)?.ranges().to_vec());
+        }
+        if let Mapped::Noted = what {
+            let files = self.processes.get(&who.owner)?.files_in(&(start..end));
+            files.into_iter().for_each(|file| self.share(file));
+        }
         if let Some((helper, fd)) = by {
             self.processes.retain(|_, process| process.is_there());
             if self.processes.len() >= PROCESSES_MAX {
@@ -206,23 +234,41 @@ impl Watch {
         let room = MARKED_BYTES_MAX.saturating_sub(others);
         let process = self.processes.get_mut(&who.owner)?;
         if let Some(ranges) = ranges {
-            let added = ranges.into_iter().try_for_each(|range| process.add(range, room).ok());
+            let added =
+                ranges.into_iter().try_for_each(|range| process.add(range, room, false).ok());
             return added.map(|()| answer::DONE);
         }
-        let end = start.checked_add(length)?;
         let added = match what {
             Mapped::File { fd, offset } => {
                 let range = process.range_of(who.tid, fd, start..end, offset, when).ok()?;
-                return process.add(range, room).ok().map(|()| answer::DONE);
+                return self.add(who.owner, range, room).ok().map(|()| answer::DONE);
             }
             Mapped::FormerlyAt(address) => {
                 let range = process.range_like(address, start..end)?;
-                process.add(range, room)
+                self.add(who.owner, range, room)
             }
             Mapped::Noted => process.becomes_writable(start..end, room),
             Mapped::LikeProcess(_) => return None,
         };
         Some(if added.is_ok() { answer::DONE } else { answer::REFUSED })
+    }
+
+    /// Watches memory of a process, in which nobody else, or others as well have a file mapped.
+    fn add(&mut self, owner: u32, range: Watched, room: u64) -> io::Result<()> {
+        let is_alone = range.is_noted || !self.processes.values().any(|its| its.has(range.id));
+        if !is_alone {
+            self.share(range.id);
+        }
+        let process = self.processes.get_mut(&owner).ok_or(io::ErrorKind::NotFound)?;
+        process.add(range, room, is_alone)
+    }
+
+    /// A file is about to be mapped by others as well.
+    fn share(&mut self, file: (u64, u64)) {
+        let mut tell = |stored| self.mailbox.store(stored);
+        for process in self.processes.values_mut() {
+            process.share(file, &self.terms, &mut tell);
+        }
     }
 
     /// Collects what a process has stored.

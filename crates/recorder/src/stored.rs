@@ -1,10 +1,36 @@
 //! What a process has stored to a mapped file, on the way from its collector to the trace.
 
+use std::sync::{Mutex, PoisonError};
+
 use trace::event::{BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
 use trace::event_table::row_of;
 use trace::format::{event_number, zigzag};
 use trace::parts::{Part, part_id};
 use xxhash_rust::xxh3::xxh3_128;
+
+/// Maximum number and length of buffers that are kept to be used again.
+const SPARE_MAX: usize = 32;
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+/// Buffers to be used again: the memory of new ones costs as much as to fill them.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Vec<Vec<u8>>>);
+
+impl Spare {
+    /// An empty buffer.
+    pub fn take(&self) -> Vec<u8> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Gives one back.
+    pub fn give(&self, mut buffer: Vec<u8>) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+}
 
 /// What a process has stored to a mapped file.
 pub(crate) struct Stored {

@@ -7,6 +7,7 @@ use std::thread;
 
 use model::mounts::Mounts;
 use model::{Conditions, Stored, Unread};
+use stats::activity::WallTime;
 use stats::calls::{self, Calls};
 use stats::durability::{self, Durability};
 use stats::files::{self, Files};
@@ -51,7 +52,9 @@ pub struct Gathered {
     pub files: files::FileCounts,
     /// View of `stat durability`.
     pub durability: durability::SafetyOfFiles,
-    /// Findings of `stat patterns`.
+    /// What the time of the run went to.
+    pub wall: WallTime,
+    /// Findings of `stat patterns`, in order.
     pub findings: Vec<Finding>,
     /// Latency over time, by call number.
     pub heat: Vec<(u16, Picture)>,
@@ -183,6 +186,8 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
     let (counts, mut all_unread) = counted;
     all_unread.left_out = unread.left_out;
     let files = in_order.files.finish(&namespace);
+    let durability = in_order.durability.finish(&namespace);
+    let (wall, findings) = in_order.patterns.finish(&namespace, &durability);
     let plots = plots(trace, interval_ns, &files, in_order.offsets);
     let kernel = kernel::finish(trace, in_order.kernel, &wanted.details, &wanted.name);
     Gathered {
@@ -194,8 +199,9 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
         time: counts.time.finish(),
         tasks: counts.tasks.finish(&mut Stored(trace)),
         files,
-        durability: in_order.durability.finish(&namespace),
-        findings: in_order.patterns.finish(&namespace),
+        durability,
+        wall,
+        findings,
         heat: counts.heat.finish(),
         lanes: in_order.lanes.finish(),
         plots,

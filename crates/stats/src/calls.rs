@@ -7,6 +7,7 @@ use model::file_use;
 use syscalls::shape::Classes;
 use trace::event::Outcome;
 
+use crate::activity::Activities;
 use crate::histogram::Histogram;
 use crate::numbered::{Numbered, name};
 use crate::pass::{Fold, Occasion};
@@ -17,7 +18,19 @@ use crate::view::ViewRow;
 pub static VIEW: ViewRow = ViewRow {
     name: "calls",
     about: "Each call: how often, errors, time, data",
-    look: |look| Ok(look.fold(Calls::default, |fold| fold.finish().sheet())),
+    look: |look| {
+        let (counted, wall) = look.fold_beside(Calls::default, Activities::default());
+        let (mut sheet, unread) = (counted.0.finish().sheet(), counted.1);
+        if let Some(wall) = wall.map(Activities::finish).filter(|wall| wall.run_ns > 0) {
+            let line = Cell::Word(Cow::Owned(wall.line()));
+            sheet.facts.insert(0, Fact { key: "wall", title: "time went to", value: line });
+            sheet
+                .facts
+                .insert(0, Fact { key: "run_ns", title: "run", value: Cell::Ns(wall.run_ns) });
+            sheet.tables.insert(0, wall.table());
+        }
+        Ok((sheet, unread))
+    },
 };
 
 /// Limit for the distinct write sizes that are counted.

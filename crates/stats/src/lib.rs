@@ -4,6 +4,7 @@
 //! not matter), a struct of plain numbers returned by `finish`, and `sheet`, which formats them as
 //! tables.
 
+pub mod activity;
 pub mod block;
 pub mod cache;
 pub mod call_sites;

@@ -26,7 +26,7 @@ mod text;
 pub use act::{Act, Ids};
 pub use handler::{Handler, Settled};
 pub use shape::{
-    Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
-    Variant,
+    Again, Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret,
+    Syscall, Variant,
 };
 pub use table::{by_name, by_number};

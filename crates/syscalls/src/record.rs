@@ -34,7 +34,7 @@ pub enum RecordKind {
     Start = 5,
     /// The thread runs a new program. c: tid. Body: tsc.
     Image = 6,
-    /// A handler is entered. a: signal. Body: tsc, handler, and the first 48 bytes of siginfo.
+    /// A handler is entered. a: signal; b: a [`signal_place`]. Body: tsc, handler, and the first 48 bytes of siginfo.
     Signal = 7,
     /// The thread ends. Body: tsc, calls entered and not abandoned.
     End = 8,
@@ -111,6 +111,16 @@ pub mod enter_flag {
     pub const OF_OPERATIONS: u8 = OPERATION | LATE;
 }
 
+/// In SIGNAL: where the signal hit.
+pub mod signal_place {
+    /// In a call, which was finished first.
+    pub const AFTER_A_CALL: u16 = 0;
+    /// Where a call begins, which was made after the handler.
+    pub const AT_A_CALL: u16 = 1;
+    /// Between two calls.
+    pub const BETWEEN_CALLS: u16 = 2;
+}
+
 /// In SUBMIT: the place of the operation among those of the call.
 pub mod submit {
     /// The operation is taken whatever the call returns.
@@ -171,6 +181,8 @@ pub mod part {
     /// In an imported call: data of the original format that has no other place here. Not memory of
     /// the program.
     pub const ORIGIN: u8 = 9;
+    /// Of an image that is recorded for a re-execution: its stack, from the stack pointer to the end.
+    pub const STACK: u8 = 10;
 }
 
 /// Maximum size of a DATA record of part SNAPSHOT.

@@ -15,6 +15,8 @@ pub struct Measured {
     pub wall_s: f64,
     /// User and system time of the command and all its descendants.
     pub cpu_s: f64,
+    /// The part of it that is user time.
+    pub user_s: f64,
     /// Peak memory of the command.
     pub peak_bytes: u64,
     /// Standard output.
@@ -28,14 +30,34 @@ pub struct Measured {
 pub struct Sample {
     /// The compared cost: seconds, or seconds per unit of work.
     pub cost: f64,
-    /// User and system time of the command and all its descendants.
-    pub cpu_s: f64,
+    /// User time of the command and all its descendants.
+    pub user_s: f64,
+    /// System time.
+    pub system_s: f64,
+}
+
+impl Sample {
+    /// User and system time.
+    pub fn cpu_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+impl Measured {
+    /// The figures that are compared, with this cost.
+    pub fn sample(&self, cost: f64) -> Sample {
+        Sample { cost, user_s: self.user_s, system_s: self.cpu_s - self.user_s }
+    }
 }
 
 /// Returns the median of each figure.
 pub fn median(samples: &[Sample]) -> Sample {
     let middle = |figure: fn(&Sample) -> f64| middle(samples.iter().map(figure).collect());
-    Sample { cost: middle(|s| s.cost), cpu_s: middle(|s| s.cpu_s) }
+    Sample {
+        cost: middle(|s| s.cost),
+        user_s: middle(|s| s.user_s),
+        system_s: middle(|s| s.system_s),
+    }
 }
 
 /// Returns the median.
@@ -92,6 +114,7 @@ pub fn run(
     Ok(Measured {
         wall_s,
         cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        user_s: seconds(usage.ru_utime),
         peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
         stdout: fs::read_to_string(output).map_err(|error| error.to_string())?,
         cut,
@@ -148,9 +171,9 @@ mod tests {
     #[test]
     fn medians_of_odd_and_even_numbers() {
         let samples = |costs: &[f64]| -> Vec<Sample> {
-            costs.iter().map(|&cost| Sample { cost, cpu_s: 2.0 * cost }).collect()
+            costs.iter().map(|&cost| Sample { cost, user_s: cost, system_s: cost }).collect()
         };
         assert_eq!(median(&samples(&[3.0, 1.0, 2.0])).cost, 2.0);
-        assert_eq!(median(&samples(&[4.0, 1.0, 2.0, 3.0])).cpu_s, 5.0);
+        assert_eq!(median(&samples(&[4.0, 1.0, 2.0, 3.0])).cpu_s(), 5.0);
     }
 }

@@ -273,7 +273,7 @@ fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
 }
 
 fn chosen(names: &[&str]) -> impl Iterator<Item = &'static Workload> {
-    workloads::ALL.iter().filter(|work| names.contains(&work.name))
+    workloads::all().filter(|work| names.contains(&work.name))
 }
 
 /// Records a workload, copying some of its files before; `None` if its tools are missing.

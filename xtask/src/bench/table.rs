@@ -6,8 +6,8 @@ use super::measure::Sample;
 
 /// The head of the table.
 pub const HEAD: &str = "\
-workload                 untraced    recorded   mark      CPU   strace      CPU    calls  trace/data
-                               s       x wall      x        x        x        x        k            ";
+workload                 untraced    recorded   mark      CPU   strace      CPU    calls  trace/data   user, system s
+                               s       x wall      x        x        x        x        k              untraced, recorded";
 
 /// A row: one workload.
 pub struct Row {
@@ -65,10 +65,10 @@ impl fmt::Display for Row {
             Some(value) if self.strace_cut => format!(">{value:.1}"),
             value => ratio(value),
         };
-        let cpu = |sample: &Sample| sample.cpu_s / self.alone.cpu_s.max(0.001);
+        let cpu = |sample: &Sample| sample.cpu_s() / self.alone.cpu_s().max(0.001);
         write!(
             f,
-            "{:<22} {:>10.4} {:>11.2} {:>6} {:>8.2} {:>8} {:>8} {:>8.0} {:>11.3}",
+            "{:<22} {:>10.4} {:>11.2} {:>6} {:>8.2} {:>8} {:>8} {:>8.0} {:>11.3}  {:>5.2} {:>5.2}, {:>5.2} {:>5.2}",
             self.name,
             self.alone.cost,
             self.wall(),
@@ -78,6 +78,10 @@ impl fmt::Display for Row {
             more(self.straced.as_ref().map(cpu)),
             self.calls / 1e3,
             self.size(),
+            self.alone.user_s,
+            self.alone.system_s,
+            self.recorded.user_s,
+            self.recorded.system_s,
         )?;
         if self.stall_ns > 1e6 {
             write!(f, "  stalled {:.0} ms", self.stall_ns / 1e6)?;

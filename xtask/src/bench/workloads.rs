@@ -70,7 +70,7 @@ pub struct Workload {
 }
 
 /// Defaults of a workload.
-const PLAIN: Workload = Workload {
+pub const PLAIN: Workload = Workload {
     name: "",
     needs: &[],
     mark: Mark::None,
@@ -84,7 +84,12 @@ const PLAIN: Workload = Workload {
 };
 
 /// All workloads, in the order of the table.
-pub const ALL: &[Workload] = &[
+pub fn all() -> impl Iterator<Item = &'static Workload> {
+    CALLS.iter().chain(super::beside_calls::ALL)
+}
+
+/// Workloads that move their data by calls.
+const CALLS: &[Workload] = &[
     Workload {
         name: "getppid",
         mark: Mark::Ratio(1.6),
@@ -136,12 +141,6 @@ pub const ALL: &[Workload] = &[
     },
     Workload { name: "fio-randread", command: |_| fio("randread", 1), ..FIO },
     Workload { name: "fio-randwrite", command: |_| fio("randwrite", 1), ..FIO },
-    Workload { name: "fio-io_uring-randread", command: |_| deep("io_uring", "randread"), ..FIO },
-    Workload { name: "fio-io_uring-randwrite", command: |_| deep("io_uring", "randwrite"), ..FIO },
-    Workload { name: "fio-libaio-randread", command: |_| deep("libaio", "randread"), ..FIO },
-    Workload { name: "fio-libaio-randwrite", command: |_| deep("libaio", "randwrite"), ..FIO },
-    Workload { name: "fio-mmap-randread", command: |_| mapped("randread"), ..FIO_MAPPED },
-    Workload { name: "fio-mmap-randwrite", command: |_| mapped("randwrite"), ..FIO_MAPPED },
     Workload {
         name: "sqlite-mmap",
         needs: &["sqlite3"],
@@ -153,24 +152,6 @@ pub const ALL: &[Workload] = &[
             words(&["sqlite3", "-cmd", mapped, "test.db", ".read load.sql"])
         },
         ..PLAIN
-    },
-    Workload {
-        name: "lmdb-write",
-        command: |bench| bench.lmdb("write"),
-        before_each: |bench| bench.remove(&["lmdb.data"]),
-        ..LMDB
-    },
-    Workload {
-        name: "lmdb-read",
-        command: |bench| bench.lmdb("read"),
-        before_each: |bench| {
-            let write = bench.lmdb("write");
-            match bench.dir.join("lmdb.data").exists() {
-                true => Ok(()),
-                false => measure::run(&write, &bench.dir, None, &bench.output(), None).map(drop),
-            }
-        },
-        ..LMDB
     },
     Workload {
         name: "python",
@@ -284,17 +265,7 @@ pub const ALL: &[Workload] = &[
     },
 ];
 
-/// A gigabyte in values of 4 KiB, by way of a writable mapping.
-const LMDB: Workload = Workload {
-    needs: &["gcc", "liblmdb-dev"],
-    mark: Mark::Ratio(1.5),
-    prepare: build_lmdb,
-    ..PLAIN
-};
-
-const FIO_MAPPED: Workload = Workload { mark: Mark::Ratio(1.5), ..FIO };
-
-const FIO: Workload = Workload {
+pub const FIO: Workload = Workload {
     name: "",
     needs: &["fio"],
     mark: Mark::Ratio(1.25),
@@ -306,7 +277,7 @@ const FIO: Workload = Workload {
     ..PLAIN
 };
 
-fn fio(pattern: &str, jobs: u32) -> Vec<String> {
+pub fn fio(pattern: &str, jobs: u32) -> Vec<String> {
     let (pattern, jobs) = (format!("--rw={pattern}"), format!("--numjobs={jobs}"));
     words(&[
         "fio",
@@ -325,23 +296,7 @@ fn fio(pattern: &str, jobs: u32) -> Vec<String> {
     ])
 }
 
-/// Operations that are submitted, 32 at a time.
-fn deep(engine: &str, pattern: &str) -> Vec<String> {
-    let mut command = fio(pattern, 1);
-    let depth = ["--iodepth=32", "--iodepth_batch=8", "--iodepth_batch_complete_max=32"];
-    command.extend(words(&depth));
-    // The last of two options counts.
-    command.push(format!("--ioengine={engine}"));
-    command
-}
-
-fn mapped(pattern: &str) -> Vec<String> {
-    let mut command = fio(pattern, 1);
-    command.push("--ioengine=mmap".into());
-    command
-}
-
-fn words(list: &[&str]) -> Vec<String> {
+pub fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|word| word.to_string()).collect()
 }
 
@@ -373,10 +328,6 @@ impl Bench {
         all
     }
 
-    fn lmdb(&self, what: &str) -> Vec<String> {
-        vec![self.dir.join("lmdb").display().to_string(), what.into()]
-    }
-
     /// Returns the command that records a command.
     pub fn recorded(&self, workload: &Workload, trace: &Path, command: &[String]) -> Vec<String> {
         let mut all = vec![self.reenact.display().to_string()];
@@ -388,7 +339,8 @@ impl Bench {
         all
     }
 
-    fn remove(&self, names: &[&str]) -> Result<(), Complaint> {
+    /// Removes files and directories.
+    pub fn remove(&self, names: &[&str]) -> Result<(), Complaint> {
         for path in names.iter().map(|name| self.dir.join(name)) {
             let removed =
                 if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -447,14 +399,7 @@ pub fn build_loops(bench: &Bench) -> Result<(), Complaint> {
     must_succeed(cc)
 }
 
-fn build_lmdb(bench: &Bench) -> Result<(), Complaint> {
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-o"]).arg(bench.dir.join("lmdb")).arg(repository().join("benches/lmdb.c"));
-    cc.arg("-llmdb");
-    must_succeed(cc)
-}
-
-fn must_succeed(mut command: Command) -> Result<(), Complaint> {
+pub fn must_succeed(mut command: Command) -> Result<(), Complaint> {
     command.stdout(Stdio::null());
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
@@ -536,7 +481,7 @@ mod tests {
 
     #[test]
     fn the_disk_sets_the_mark_when_it_is_slower_than_the_work() {
-        let alone = Sample { cost: 1.0, cpu_s: 1.0 };
+        let alone = Sample { cost: 1.0, user_s: 0.5, system_s: 0.5 };
         let near = |got: Option<f64>, wanted: f64| (got.unwrap() - wanted).abs() < 1e-9;
         assert!(near(Mark::Disk.ratio(&alone, 2e9, 1e9), 2.6));
         assert!(near(Mark::Disk.ratio(&alone, 1e8, 1e9), 1.3));
@@ -545,9 +490,9 @@ mod tests {
 
     #[test]
     fn names_are_distinct() {
-        let mut names: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
+        let mut names: Vec<&str> = all().map(|workload| workload.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), ALL.len());
+        assert_eq!(names.len(), all().count());
     }
 }

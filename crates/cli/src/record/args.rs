@@ -118,6 +118,13 @@ pub struct Args {
     #[arg(long)]
     pub no_cpu_time: bool,
 
+    /// Record what `reenact rerun` needs to execute PROGRAM again as it was
+    ///
+    /// PROGRAM runs without random addresses, reads clocks by real calls, finds no io_uring, and the
+    /// files that it maps are noted with a hash of their contents.
+    #[arg(long)]
+    pub rerunnable: bool,
+
     #[command(flatten)]
     pub callers: stack::Options,
 
@@ -245,6 +252,7 @@ impl Args {
         }
         let flags = [
             (self.no_cpu_time, "--no-cpu-time"),
+            (self.rerunnable, "--rerunnable"),
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
             (self.no_manifest, "--no-manifest"),

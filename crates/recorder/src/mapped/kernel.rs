@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
+use rustix::io::{Errno, pread};
 use syscalls::abi::memory::{
     PAGE_OF_FILE, PAGE_PRESENT, PAGE_STORED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API, UFFD_NOTICES,
     UFFD_STORES, UFFDIO_API, UFFDIO_REGISTER,
@@ -16,6 +17,9 @@ use syscalls::abi::memory::{
 const PIDFD_THREAD: c_int = libc::O_EXCL;
 /// What /proc calls a userfaultfd.
 const NAME: &str = "anon_inode:[userfaultfd]";
+pub(super) const PAGE_BYTES: u64 = 4096;
+/// Half of the memory that one entry of a page table can map.
+const HALF_HUGE_BYTES: u64 = 1 << 20;
 /// Number of stretches that one look at a page map returns at most.
 const STRETCHES: usize = 512;
 
@@ -139,16 +143,38 @@ impl Memory {
         Ok(())
     }
 
-    /// Reads memory, as far as there is any. Returns the number of bytes.
-    pub fn read(&self, at: u64, to: &mut [u8]) -> usize {
-        let mut done = 0;
-        while done < to.len() {
-            match self.bytes.read_at(&mut to[done..], at + done as u64) {
-                Ok(read) if read > 0 => done += read,
-                _ => break,
-            }
+    /// Marks all pages of a stretch, whether they are there or not.
+    pub fn mark(&self, memory: &Range<u64>) -> io::Result<()> {
+        let mut from = memory.start;
+        while from < memory.end {
+            // Of a huge page only as a whole is marked by one mark, and that mark is lost with the
+            // first store to any part of it. Half of one has the kernel take it apart.
+            let until = memory.end.min((from + 1).next_multiple_of(HALF_HUGE_BYTES));
+            self.stored(from..until, &mut |_| ())?;
+            from = until;
         }
-        done
+        Ok(())
+    }
+
+    /// Reads memory, as far as there is any.
+    pub fn read(&self, at: u64, length: usize, bytes: &mut Vec<u8>) {
+        read(&self.bytes, at, length, bytes);
+    }
+}
+
+/// Reads a file from an offset on, as far as there is anything, into an empty buffer.
+pub(super) fn read(file: &File, from: u64, length: usize, bytes: &mut Vec<u8>) {
+    bytes.reserve(length);
+    while bytes.len() < length {
+        let (done, at) = (bytes.len(), from + bytes.len() as u64);
+        let room = &mut bytes.spare_capacity_mut()[..length - done];
+        let read = match pread(file, room, at) {
+            Ok((read, _)) if !read.is_empty() => read.len(),
+            Err(Errno::INTR) => continue,
+            _ => break,
+        };
+        // SAFETY: the kernel has just written that many bytes behind those that were there.
+        unsafe { bytes.set_len(done + read) };
     }
 }
 

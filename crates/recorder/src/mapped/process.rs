@@ -1,138 +1,24 @@
 //! A process whose memory is watched.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use model::realm;
-use ring::{DataMode, when};
-use syscalls::abi::memory::PAGE_STORED;
+use ring::when;
 
-use super::kernel::{Memory, Notices, file_of};
+use super::holes::Holes;
+use super::kernel::{Memory, Notices, PAGE_BYTES, file_of};
+use super::range::{Found, Scope, Touched, Watched, Whose, path_of};
 use super::terms::Terms;
 use crate::host;
 use crate::stored::Stored;
 
 /// Maximum number of mappings that are watched in a process.
 const RANGES_MAX: usize = 4096;
-/// Maximum length of what one event tells.
-const STORED_BYTES_MAX: u64 = 1 << 20;
-const PAGE_BYTES: u64 = 4096;
-
-/// How far behind the file's end pages are marked.
-const AHEAD_BYTES: u64 = 1 << 30;
-
-/// Memory in which a file is mapped.
-#[derive(Clone)]
-pub(super) struct Watched {
-    memory: Range<u64>,
-    /// End of the part whose pages are marked as not stored to: marks take memory.
-    marked: u64,
-    offset: u64,
-    /// To look at, not to read.
-    file: Arc<File>,
-    /// Time stamp of the last collection.
-    since: u64,
-    /// It cannot be written yet, and is not watched for stores before that.
-    is_noted: bool,
-    /// Stores to it are no stores to the file.
-    is_private: bool,
-    /// Pages that were read or stored to.
-    touched: Touched,
-}
-
-/// Pages, by their offsets in a file.
-#[derive(Clone, Default)]
-struct Touched(HashSet<u64>);
-
-impl Touched {
-    /// Adds pages. Calls `found` with the stretches of those that are new.
-    fn add(&mut self, offsets: Range<u64>, found: &mut dyn FnMut(Range<u64>)) {
-        let mut new = offsets.start..offsets.start;
-        for page in offsets.clone().step_by(PAGE_BYTES as usize) {
-            match self.0.insert(page) {
-                true if new.end == page => new.end += PAGE_BYTES,
-                true => new = page..page + PAGE_BYTES,
-                false if new.is_empty() => new = page + PAGE_BYTES..page + PAGE_BYTES,
-                false => {
-                    found(new.clone());
-                    new = page + PAGE_BYTES..page + PAGE_BYTES;
-                }
-            }
-        }
-        if !new.is_empty() {
-            found(new);
-        }
-    }
-}
-
-/// What a collection is about.
-pub(super) enum Scope {
-    All,
-    Memory(Range<u64>),
-    /// Device and inode of a file.
-    File((u64, u64)),
-}
-
-impl Scope {
-    /// The file of a thread's descriptor; all if it cannot be looked at.
-    pub fn of_file(thread: i32, fd: i32) -> Scope {
-        let about = file_of(thread, fd).and_then(|file| file.metadata());
-        about.map_or(Scope::All, |about| Scope::File((about.dev(), about.ino())))
-    }
-
-    fn has(&self, range: &Watched, (device, inode): (u64, u64)) -> bool {
-        match self {
-            Scope::All => true,
-            Scope::Memory(memory) => {
-                memory.start < range.memory.end && memory.end > range.memory.start
-            }
-            Scope::File(file) => *file == (device, inode),
-        }
-    }
-
-    /// The part of a stretch that is to be looked at.
-    fn part(&self, part: Range<u64>) -> Range<u64> {
-        match self {
-            Scope::Memory(memory) => {
-                let start = part.start.max(memory.start & !(PAGE_BYTES - 1));
-                let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
-                start..part.end.min(end).max(start)
-            }
-            _ => part,
-        }
-    }
-}
-
-impl Watched {
-    /// The end of the part to be marked, for a file of this size.
-    fn to_mark(&self, size: u64) -> u64 {
-        let bytes = size.saturating_sub(self.offset).saturating_add(AHEAD_BYTES);
-        let end = self.memory.start.saturating_add(bytes.min(1 << 62).next_multiple_of(PAGE_BYTES));
-        end.min(self.memory.end)
-    }
-
-    /// The parts before, in and behind other memory, each with whether it lies in it.
-    fn cut(self, by: Range<u64>) -> impl Iterator<Item = (Watched, bool)> {
-        let own = self.memory.clone();
-        let parts = [
-            (own.start..own.end.min(by.start), false),
-            (own.start.max(by.start)..own.end.min(by.end), true),
-            (own.start.max(by.end)..own.end, false),
-        ];
-        parts.into_iter().filter(|(memory, _)| !memory.is_empty()).map(move |(memory, is_in)| {
-            let offset = self.offset + (memory.start - own.start);
-            let marked = self.marked.clamp(memory.start, memory.end);
-            (Watched { memory, marked, offset, ..self.clone() }, is_in)
-        })
-    }
-}
-
 pub(super) struct Process {
     number: u32,
     notices: Notices,
@@ -175,7 +61,8 @@ impl Process {
     /// Bytes of memory whose pages are marked.
     pub fn marked_bytes(&self) -> u64 {
         let marked = self.watched.iter().filter(|range| !range.is_noted);
-        marked.map(|range| range.marked - range.memory.start).sum()
+        let parts = marked.flat_map(|range| range.without_holes(range.memory.start..range.marked));
+        parts.map(|part| part.end - part.start).sum()
     }
 
     /// Whether [`files`](Process::files) may be others than at the last question.
@@ -212,12 +99,31 @@ impl Process {
     ) -> io::Result<Watched> {
         let file = Arc::new(file_of(thread, fd)?);
         // Memory that processes share changes all the time, and nothing of it is left on a disk.
-        if !file.metadata()?.is_file() || realm::is_memory(&path_of(&file, true)) {
+        let about = file.metadata()?;
+        if !about.is_file() || realm::is_memory(&path_of(&file, true)) {
             return Err(io::Error::other("no file on a disk"));
+        }
+        let length = memory.end.saturating_sub(memory.start).checked_next_multiple_of(PAGE_BYTES);
+        let end = length.and_then(|length| offset.checked_add(length));
+        if end.is_none() || (offset | memory.start) & (PAGE_BYTES - 1) != 0 {
+            return Err(io::Error::other("no mapping"));
         }
         let (is_noted, is_private) = (when != when::NOW, when == when::READS);
         let (marked, touched) = (memory.start, Touched::default());
-        Ok(Watched { memory, marked, offset, file, since: 0, is_noted, is_private, touched })
+        Ok(Watched {
+            memory,
+            marked,
+            offset,
+            id: (about.dev(), about.ino()),
+            file,
+            since: 0,
+            collected: Instant::now(),
+            is_noted,
+            is_private,
+            touched,
+            holes: None,
+            reader: None,
+        })
     }
 
     /// Memory in which the same is mapped as was at an address until the last collection.
@@ -229,14 +135,15 @@ impl Process {
     }
 
     /// Watches memory from now on, or notes it. There is room for so many bytes of marked pages.
-    pub fn add(&mut self, mut range: Watched, room: u64) -> io::Result<()> {
+    /// `is_alone`: nobody else is known to have the file mapped so.
+    pub fn add(&mut self, mut range: Watched, room: u64, is_alone: bool) -> io::Result<()> {
         range.memory.end = range.memory.end.next_multiple_of(PAGE_BYTES);
         if self.watched.len() >= RANGES_MAX || range.memory.is_empty() {
             return Err(io::Error::other("too many mappings"));
         }
-        range.since = host::tsc();
+        (range.since, range.collected) = (host::tsc(), Instant::now());
         if !range.is_noted {
-            self.watch(&mut range, room)?;
+            self.watch(&mut range, room, is_alone)?;
         } else if self.reads {
             self.notices.watch(&range.memory)?;
         }
@@ -254,15 +161,24 @@ impl Process {
         Ok(())
     }
 
-    fn watch(&mut self, range: &mut Watched, room: u64) -> io::Result<()> {
+    fn watch(&mut self, range: &mut Watched, room: u64, is_alone: bool) -> io::Result<()> {
         range.since = host::tsc();
-        range.marked = range.to_mark(range.file.metadata()?.size());
-        if range.marked - range.memory.start > room {
+        range.holes = match is_alone && !self.reads {
+            true => Holes::of(&range.file, range.in_file(&range.memory)),
+            false => None,
+        };
+        range.reader = range.holes.as_ref().map(Holes::file);
+        range.marked = match range.holes {
+            Some(_) => range.memory.end,
+            None => range.to_mark(range.file.metadata()?.size()),
+        };
+        let parts = range.without_holes(range.memory.start..range.marked);
+        if parts.iter().map(|part| part.end - part.start).sum::<u64>() > room {
             return Err(io::Error::other("too much memory"));
         }
         self.notices.watch(&range.memory)?;
         // Nothing was stored yet: who made the mapping waits, and others do not know of it.
-        self.memory.stored(range.memory.start..range.marked, &mut |_| ())?;
+        parts.into_iter().try_for_each(|part| self.memory.stored(part, &mut |_| ()))?;
         self.has_changed = true;
         Ok(())
     }
@@ -279,7 +195,7 @@ impl Process {
             for (mut part, is_concerned) in range.cut(memory.start..end) {
                 if is_concerned {
                     part.is_noted = false;
-                    let watched = self.watch(&mut part, room);
+                    let watched = self.watch(&mut part, room, false);
                     part.is_noted = watched.is_err();
                     result = result.and(watched);
                 }
@@ -317,109 +233,59 @@ impl Process {
         let now = host::tsc();
         let reads = self.reads;
         for range in self.watched.iter_mut().filter(|range| reads || !range.is_noted) {
-            if let Scope::Memory(_) = scope
-                && !scope.has(range, (0, 0))
-            {
+            if !scope.has(range) {
                 continue;
             }
             let Ok(about) = range.file.metadata() else { continue };
-            if !scope.has(range, (about.dev(), about.ino())) {
-                continue;
+            let since = range.since;
+            if scope.has_all(range) {
+                (range.since, range.collected) = (now, Instant::now());
             }
-            let (start, marked, since) = (range.memory.start, range.marked, range.since);
-            if let Scope::All | Scope::File(_) = scope {
-                range.since = now;
-            }
-            let mut stretches = Vec::new();
-            if reads {
-                // Private memory shows the file until it is stored to.
-                let without = if range.is_noted { 0 } else { PAGE_STORED };
-                let part = scope.part(range.memory.clone());
-                let (start, offset) = (range.memory.start, range.offset);
-                let touched = &mut range.touched;
-                let _ = self.memory.present(part, without, &mut |pages| {
-                    let there = |at: u64| at - start + offset;
-                    touched.add(there(pages.start)..there(pages.end), &mut |new| {
-                        let back = |at: u64| at - offset + start;
-                        stretches.push((back(new.start)..back(new.end), true));
-                    });
-                });
-            }
-            if !range.is_noted {
-                range.marked = marked.max(range.to_mark(about.size()));
-                let mut keep = |found| stretches.push((found, false));
-                let looked = self.memory.stored(scope.part(start..marked), &mut keep);
-                let looked =
-                    looked.and_then(|()| self.memory.stored_first(marked..range.marked, &mut keep));
-                if looked.is_err() {
-                    stretches.retain(|(_, is_read)| *is_read);
-                }
-            }
-            if stretches.is_empty() {
-                continue;
-            }
-            let file = path_of(&range.file, about.nlink() != 0);
-            let (kept, is_hashed) = match terms.rules.of_path(&file) {
-                DataMode::Full => (terms.data_max, false),
-                DataMode::Hash => (0, true),
-                DataMode::None => (0, false),
-            };
-            let about_it = |address, offset, bytes: Vec<u8>, is_read| Stored {
-                is_read,
-                process: self.number,
-                thread,
-                since,
-                address,
-                offset,
-                kept: (bytes.len() as u64).min(kept) as usize,
-                is_hashed: is_hashed || (kept != 0 && (bytes.len() as u64) > kept),
-                bytes,
-                file: file.clone(),
-                device: about.dev(),
-                inode: about.ino(),
-            };
-            let size = about.size();
-            for (stretch, is_read) in stretches {
-                if reads && !is_read {
-                    let (start, offset) = (range.memory.start, range.offset);
-                    let stored = stretch.start - start + offset..stretch.end - start + offset;
-                    range.touched.add(stored, &mut |_| ());
-                }
-                pages += (stretch.end - stretch.start) / PAGE_BYTES;
-                let mut at = stretch.start.max(range.memory.start);
-                while at < stretch.end.min(range.memory.end) {
-                    let offset = range.offset + (at - range.memory.start);
-                    let left = stretch.end.min(range.memory.end) - at;
-                    let wanted = left.min(STORED_BYTES_MAX).min(size.saturating_sub(offset));
-                    let mut bytes = vec![0; wanted as usize];
-                    let read = self.memory.read(at, &mut bytes);
-                    bytes.truncate(read);
-                    if read != 0 {
-                        tell(about_it(at, offset, bytes, is_read));
-                    }
-                    // What cannot be read lies behind the file's end, or is not there any more.
-                    at += (read as u64).max(1).next_multiple_of(PAGE_BYTES);
-                }
-            }
+            let found = range.look(&self.memory, scope, reads, about.size());
+            let whose = Whose { process: self.number, thread, since };
+            pages += range.tell(&self.memory, found, (whose, &about), terms, tell);
         }
         pages
     }
-}
 
-/// The path of an open file, as the kernel gives it to us.
-fn path_of(file: &File, has_name: bool) -> Vec<u8> {
-    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let mut path = path.unwrap_or_default().into_os_string().into_vec();
-    if !has_name && path.ends_with(b" (deleted)") {
-        path.truncate(path.len() - b" (deleted)".len());
+    /// Somebody else has a file mapped as well: what is stored where it has holes is found by the
+    /// page from now on.
+    pub fn share(&mut self, file: (u64, u64), terms: &Terms, tell: &mut dyn FnMut(Stored)) {
+        let has_holes = |range: &&mut Watched| range.holes.is_some() && range.id == file;
+        for range in self.watched.iter_mut().filter(has_holes) {
+            let Ok(about) = range.file.metadata() else { continue };
+            let filled = range.fill(&self.memory, range.memory.clone(), true).unwrap_or_default();
+            let found = filled.into_iter().map(|part| (part, Found::Filled)).collect();
+            let whose = Whose { process: self.number, thread: None, since: range.since };
+            range.tell(&self.memory, found, (whose, &about), terms, tell);
+        }
     }
-    path
+
+    /// Whether a file is mapped so that stores to it are recorded.
+    pub fn has(&self, file: (u64, u64)) -> bool {
+        self.watched.iter().any(|range| !range.is_noted && range.id == file)
+    }
+
+    /// Files with parts of which stores are not found by the page.
+    pub fn files_with_holes(&self) -> Vec<(u64, u64)> {
+        let with_holes = self.watched.iter().filter(|range| range.holes.is_some());
+        with_holes.map(|range| range.id).collect()
+    }
+
+    /// Files that are mapped in some memory.
+    pub fn files_in(&self, memory: &Range<u64>) -> Vec<(u64, u64)> {
+        let meets =
+            |range: &&Watched| range.memory.start < memory.end && range.memory.end > memory.start;
+        self.watched.iter().filter(meets).map(|range| range.id).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::c_int;
+    use std::fs::File;
     use std::io::Write;
+    use std::os::fd::AsRawFd;
 
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
     use rustix::thread::gettid;
@@ -434,7 +300,7 @@ mod tests {
 
     fn terms(rules: Vec<DataRule>) -> Terms {
         let rules = DataRules { rules, ..DataRules::default() };
-        Terms { rules, data_max: u64::MAX, every: Every::Auto, reads: false }
+        Terms { rules, data_max: u64::MAX, every: Every::Auto, reads: false, spare: Arc::default() }
     }
 
     fn collect(process: &mut Process, terms: &Terms) -> Vec<(u64, Vec<u8>)> {
@@ -472,7 +338,7 @@ mod tests {
         let memory = start..start + LEN as u64;
         let range = process.range_of(tid, file.as_raw_fd(), memory.clone(), 0, when::NOW).unwrap();
         store(3, 9);
-        process.add(range, u64::MAX).unwrap();
+        process.add(range, u64::MAX, true).unwrap();
         let all = terms(Vec::new());
         assert_eq!(collect(&mut process, &all), [], "what was there before");
         (5..8).for_each(|page| store(page, 2));
@@ -491,7 +357,7 @@ mod tests {
         };
         assert_eq!(places(collect(&mut process, &all)), [(3, 4096), (6, 4096)]);
         assert_eq!(like.as_ref().map(|range| range.offset), Some(4 * page));
-        process.add(like.unwrap(), u64::MAX).unwrap();
+        process.add(like.unwrap(), u64::MAX, true).unwrap();
         store(4, 5);
         assert_eq!(places(collect(&mut process, &all)), [(4, 4096)]);
         // What is gone tells nothing, and holds nothing up.
@@ -499,6 +365,74 @@ mod tests {
         // SAFETY: nothing refers to the mapping.
         unsafe { munmap(at, LEN) }.unwrap();
         assert_eq!(collect(&mut process, &all), []);
+    }
+
+    const MIB: usize = 1 << 20;
+
+    /// A mapping of a file that is one hole, watched.
+    fn hole(process: &mut Process, len: usize) -> (File, *mut u8, u64) {
+        // Not in memory: there the kernel maps pages otherwise.
+        let file = tempfile::tempfile_in("/var/tmp").unwrap();
+        file.set_len(len as u64).unwrap();
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice, used by its address alone.
+        let at = unsafe { mmap(std::ptr::null_mut(), len, prot, flags, &file, 0) }.unwrap();
+        let start = at as u64;
+        let memory = start..start + len as u64;
+        let tid = gettid().as_raw_nonzero().get();
+        let range = process.range_of(tid, file.as_raw_fd(), memory, 0, when::NOW).unwrap();
+        process.add(range, u64::MAX, true).unwrap();
+        (file, at.cast(), start)
+    }
+
+    #[test]
+    fn stores_to_holes_are_found_once() {
+        let Some(mut process) = own() else { return };
+        let len = 64 * MIB;
+        let (_file, at, start) = hole(&mut process, len);
+        // SAFETY: within the mapping.
+        let store = |offset: usize, byte: u8| unsafe { at.add(offset).write_volatile(byte) };
+        let all = terms(Vec::new());
+        assert_eq!(collect(&mut process, &all), []);
+        // A stretch that the kernel may map by huge pages, and single pages; and a page that is read.
+        (8 * MIB..12 * MIB).step_by(4096).for_each(|offset| store(offset, 1));
+        store(40 * MIB + 5, 2);
+        // SAFETY: within the mapping.
+        assert_eq!(unsafe { at.add(50 * MIB).read_volatile() }, 0);
+        let bytes = |found: &[(u64, Vec<u8>)]| -> Vec<(usize, usize)> {
+            let mut all: Vec<(usize, usize)> = Vec::new();
+            for (offset, bytes) in found {
+                match all.last_mut() {
+                    Some((start, len)) if *start + *len == *offset as usize => *len += bytes.len(),
+                    _ => all.push((*offset as usize, bytes.len())),
+                }
+            }
+            all
+        };
+        let found = collect(&mut process, &all);
+        assert_eq!(bytes(&found), [(8 * MIB, 4 * MIB), (40 * MIB, 4096)]);
+        assert!(found.iter().take(4).all(|(_, bytes)| bytes[0] == 1 && bytes[4096] == 1));
+        assert_eq!(collect(&mut process, &all), []);
+        // What was found once is found by the page from then on, also if zeros are stored.
+        store(9 * MIB, 0);
+        store(40 * MIB, 3);
+        store(63 * MIB, 4);
+        // SAFETY: within the mapping.
+        assert_eq!(unsafe { at.add(10 * MIB).read_volatile() }, 1);
+        let found = collect(&mut process, &all);
+        assert_eq!(bytes(&found), [(9 * MIB, 4096), (40 * MIB, 4096), (63 * MIB, 4096)]);
+        assert_eq!((found[1].1[0], found[1].1[5]), (3, 2));
+        // Others map the file as well: holes are watched like data.
+        store(20 * MIB, 5);
+        let (file, mut shared) = (process.watched[0].id, Vec::new());
+        process.share((0, 0), &all, &mut |_| unreachable!("another file"));
+        process.share(file, &all, &mut |stored| shared.push((stored.offset, stored.bytes)));
+        assert_eq!(bytes(&shared), [(20 * MIB, 4096)]);
+        store(30 * MIB, 0);
+        assert_eq!(bytes(&collect(&mut process, &all)), [(30 * MIB, 4096)]);
+        assert_eq!(process.marked_bytes(), len as u64);
+        // SAFETY: nothing refers to the mapping.
+        unsafe { munmap(start as *mut _, len) }.unwrap();
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What is recorded of memory in which files are mapped, and how often it is looked at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::DataRules;
+use crate::stored::Spare;
 
 /// How often to collect without being asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,4 +25,6 @@ pub(crate) struct Terms {
     pub every: Every,
     /// What is read is recorded as well.
     pub reads: bool,
+    /// Where buffers come from.
+    pub spare: Arc<Spare>,
 }

@@ -65,6 +65,7 @@ impl Locks {
                 count: often.count,
                 bytes: 0,
                 time_ns: often.ns,
+                share: 0.0,
                 file,
                 site: top.map(|(site, _)| sites.name(*site).to_vec()).unwrap_or_default(),
                 evidence,

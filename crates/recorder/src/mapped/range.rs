@@ -1,0 +1,365 @@
+//! Memory in which a file is mapped, and what was found of it.
+
+use std::collections::HashSet;
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ring::DataMode;
+use syscalls::abi::memory::PAGE_STORED;
+
+use super::holes::Holes;
+use super::kernel::{Memory, PAGE_BYTES, file_of, read};
+use super::terms::Terms;
+use crate::stored::Stored;
+
+/// Maximum length of what one event tells.
+const STORED_BYTES_MAX: u64 = 1 << 20;
+
+/// How far behind the file's end pages are marked.
+const AHEAD_BYTES: u64 = 1 << 30;
+
+/// Memory in which a file is mapped.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub memory: Range<u64>,
+    /// End of the part whose pages are marked as not stored to: marks take memory.
+    pub marked: u64,
+    pub offset: u64,
+    /// To look at, not to read.
+    pub file: Arc<File>,
+    /// Its device and inode.
+    pub id: (u64, u64),
+    /// Time stamp of the last collection.
+    pub since: u64,
+    /// When that was.
+    pub collected: Instant,
+    /// It cannot be written yet, and is not watched for stores before that.
+    pub is_noted: bool,
+    /// Stores to it are no stores to the file.
+    pub is_private: bool,
+    /// Pages that were read or stored to.
+    pub touched: Touched,
+    /// Parts of the file whose pages are not marked, because nothing was stored there yet.
+    pub holes: Option<Holes>,
+    /// To be read instead of the memory, which costs more.
+    pub reader: Option<Arc<File>>,
+}
+
+/// What was found of a stretch of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Read,
+    Stored,
+    /// It was a hole of the file: where it is not zero, it was stored to.
+    Filled,
+}
+
+/// Pages, by their offsets in a file.
+#[derive(Clone, Default)]
+pub(super) struct Touched(HashSet<u64>);
+
+impl Touched {
+    /// Adds pages. Calls `found` with the stretches of those that are new.
+    pub fn add(&mut self, offsets: Range<u64>, found: &mut dyn FnMut(Range<u64>)) {
+        let mut new = offsets.start..offsets.start;
+        for page in offsets.clone().step_by(PAGE_BYTES as usize) {
+            match self.0.insert(page) {
+                true if new.end == page => new.end += PAGE_BYTES,
+                true => new = page..page + PAGE_BYTES,
+                false if new.is_empty() => new = page + PAGE_BYTES..page + PAGE_BYTES,
+                false => {
+                    found(new.clone());
+                    new = page + PAGE_BYTES..page + PAGE_BYTES;
+                }
+            }
+        }
+        if !new.is_empty() {
+            found(new);
+        }
+    }
+}
+
+/// What a collection is about.
+pub(super) enum Scope {
+    All,
+    /// What was not collected later than that.
+    Until(Option<Instant>),
+    Memory(Range<u64>),
+    /// Device and inode of a file.
+    File((u64, u64)),
+}
+
+impl Scope {
+    /// The file of a thread's descriptor; all if it cannot be looked at.
+    pub fn of_file(thread: i32, fd: i32) -> Scope {
+        let about = file_of(thread, fd).and_then(|file| file.metadata());
+        about.map_or(Scope::All, |about| Scope::File((about.dev(), about.ino())))
+    }
+
+    pub fn has(&self, range: &Watched) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Until(time) => time.is_none_or(|time| range.collected <= time),
+            Scope::Memory(memory) => {
+                memory.start < range.memory.end && memory.end > range.memory.start
+            }
+            Scope::File(file) => *file == range.id,
+        }
+    }
+
+    /// Whether all of it is to be looked at.
+    pub fn has_all(&self, range: &Watched) -> bool {
+        match self {
+            Scope::Memory(memory) => {
+                memory.start <= range.memory.start && memory.end >= range.memory.end
+            }
+            _ => true,
+        }
+    }
+
+    /// The part of a stretch that is to be looked at.
+    fn part(&self, part: Range<u64>) -> Range<u64> {
+        match self {
+            Scope::Memory(memory) => {
+                let start = part.start.max(memory.start & !(PAGE_BYTES - 1));
+                let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
+                start..part.end.min(end).max(start)
+            }
+            _ => part,
+        }
+    }
+}
+
+impl Watched {
+    /// The end of the part to be marked, for a file of this size.
+    pub fn to_mark(&self, size: u64) -> u64 {
+        let bytes = size.saturating_sub(self.offset).saturating_add(AHEAD_BYTES);
+        let end = self.memory.start.saturating_add(bytes.min(1 << 62).next_multiple_of(PAGE_BYTES));
+        end.min(self.memory.end)
+    }
+
+    /// A part of the memory, without holes.
+    pub fn without_holes(&self, part: Range<u64>) -> Vec<Range<u64>> {
+        let Some(holes) = &self.holes else { return vec![part] };
+        let (mut parts, mut from) = (Vec::new(), part.start);
+        for hole in holes.within(&self.in_file(&part)) {
+            let hole = self.in_memory(&hole);
+            parts.push(from..hole.start);
+            from = hole.end;
+        }
+        parts.push(from..part.end);
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    /// Offsets in the file of a part of the memory.
+    pub fn in_file(&self, part: &Range<u64>) -> Range<u64> {
+        let there = |at: u64| at - self.memory.start + self.offset;
+        there(part.start)..there(part.end)
+    }
+
+    /// The reverse.
+    fn in_memory(&self, part: &Range<u64>) -> Range<u64> {
+        let back = |at: u64| at - self.offset + self.memory.start;
+        back(part.start)..back(part.end)
+    }
+
+    /// Marks what is no hole any more, or all that was one, and returns what was filled.
+    pub fn fill(
+        &mut self,
+        memory: &Memory,
+        part: Range<u64>,
+        all: bool,
+    ) -> io::Result<Vec<Range<u64>>> {
+        let Some(mut holes) = self.holes.take() else { return Ok(Vec::new()) };
+        let part = self.in_file(&part);
+        let mark = |part: &Range<u64>| memory.mark(&self.in_memory(part));
+        if all {
+            holes.within(&part).try_for_each(|hole| mark(&hole))?;
+            let filled = holes.filled(&part);
+            return Ok(filled.iter().map(|part| self.in_memory(part)).collect());
+        }
+        let filled = holes.stored(&part);
+        for part in &filled {
+            mark(part)?;
+            holes.take(part);
+        }
+        let filled = filled.iter().map(|part| self.in_memory(part)).collect();
+        self.holes = Some(holes);
+        Ok(filled)
+    }
+
+    /// Looks for what was touched since the last time. The file has that size.
+    pub fn look(
+        &mut self,
+        memory: &Memory,
+        scope: &Scope,
+        reads: bool,
+        size: u64,
+    ) -> Vec<(Range<u64>, Found)> {
+        let mut found = Vec::new();
+        if reads {
+            // Private memory shows the file until it is stored to.
+            let without = if self.is_noted { 0 } else { PAGE_STORED };
+            let part = scope.part(self.memory.clone());
+            let (start, offset) = (self.memory.start, self.offset);
+            let touched = &mut self.touched;
+            let _ = memory.present(part, without, &mut |pages| {
+                let there = |at: u64| at - start + offset;
+                touched.add(there(pages.start)..there(pages.end), &mut |new| {
+                    let back = |at: u64| at - offset + start;
+                    found.push((back(new.start)..back(new.end), Found::Read));
+                });
+            });
+        }
+        if !self.is_noted {
+            let read = found.len();
+            if self.look_for_stores(memory, scope, size, &mut found).is_err() {
+                found.truncate(read);
+            }
+        }
+        found
+    }
+
+    fn look_for_stores(
+        &mut self,
+        memory: &Memory,
+        scope: &Scope,
+        size: u64,
+        found: &mut Vec<(Range<u64>, Found)>,
+    ) -> io::Result<()> {
+        let (start, marked) = (self.memory.start, self.marked);
+        self.marked = marked.max(self.to_mark(size));
+        let mut keep = |pages| found.push((pages, Found::Stored));
+        let parts = self.without_holes(scope.part(start..marked));
+        parts.into_iter().try_for_each(|part| memory.stored(part, &mut keep))?;
+        memory.stored_first(marked..self.marked, &mut keep)?;
+        let filled = self.fill(memory, scope.part(self.memory.clone()), false)?;
+        found.extend(filled.into_iter().map(|part| (part, Found::Filled)));
+        Ok(())
+    }
+
+    /// Tells what was found, with the bytes that are there now. Returns the number of pages.
+    pub fn tell(
+        &mut self,
+        memory: &Memory,
+        found: Vec<(Range<u64>, Found)>,
+        (whose, about): (Whose, &Metadata),
+        terms: &Terms,
+        tell: &mut dyn FnMut(Stored),
+    ) -> u64 {
+        if found.is_empty() {
+            return 0;
+        }
+        let file = path_of(&self.file, about.nlink() != 0);
+        let (kept, is_hashed) = match terms.rules.of_path(&file) {
+            DataMode::Full => (terms.data_max, false),
+            DataMode::Hash => (0, true),
+            DataMode::None => (0, false),
+        };
+        let mut tell = |address, offset, bytes: Vec<u8>, is_read| {
+            tell(Stored {
+                is_read,
+                process: whose.process,
+                thread: whose.thread,
+                since: whose.since,
+                address,
+                offset,
+                kept: (bytes.len() as u64).min(kept) as usize,
+                is_hashed: is_hashed || (kept != 0 && (bytes.len() as u64) > kept),
+                bytes,
+                file: file.clone(),
+                device: about.dev(),
+                inode: about.ino(),
+            });
+        };
+        let mut pages = 0;
+        for (stretch, kind) in found {
+            if terms.reads && kind != Found::Read {
+                let stored = self.in_file(&stretch);
+                self.touched.add(stored, &mut |_| ());
+            }
+            pages += (stretch.end - stretch.start) / PAGE_BYTES;
+            let end = stretch.end.min(self.memory.end);
+            let mut at = stretch.start.max(self.memory.start);
+            while at < end {
+                let offset = self.offset + (at - self.memory.start);
+                let wanted =
+                    (end - at).min(STORED_BYTES_MAX).min(about.size().saturating_sub(offset));
+                let mut bytes = terms.spare.take();
+                match &self.reader {
+                    Some(file) => read(file, offset, wanted as usize, &mut bytes),
+                    None => memory.read(at, wanted as usize, &mut bytes),
+                }
+                let read = bytes.len() as u64;
+                match kind {
+                    _ if read == 0 => {}
+                    Found::Filled => each_not_zero(bytes, &mut |from, bytes| {
+                        tell(at + from, offset + from, bytes, false);
+                    }),
+                    _ => tell(at, offset, bytes, kind == Found::Read),
+                }
+                // What cannot be read lies behind the file's end, or is not there any more.
+                at += read.max(1).next_multiple_of(PAGE_BYTES);
+            }
+        }
+        pages
+    }
+
+    /// The parts before, in and behind other memory, each with whether it lies in it.
+    pub fn cut(self, by: Range<u64>) -> impl Iterator<Item = (Watched, bool)> {
+        let own = self.memory.clone();
+        let parts = [
+            (own.start..own.end.min(by.start), false),
+            (own.start.max(by.start)..own.end.min(by.end), true),
+            (own.start.max(by.end)..own.end, false),
+        ];
+        parts.into_iter().filter(|(memory, _)| !memory.is_empty()).map(move |(memory, is_in)| {
+            let offset = self.offset + (memory.start - own.start);
+            let marked = self.marked.clamp(memory.start, memory.end);
+            (Watched { memory, marked, offset, ..self.clone() }, is_in)
+        })
+    }
+}
+
+/// Who may have stored something, and since when.
+#[derive(Clone, Copy)]
+pub(super) struct Whose {
+    pub process: u32,
+    pub thread: Option<u32>,
+    pub since: u64,
+}
+
+/// Calls `found` with the stretches of pages that are not all zeros, and where they begin.
+fn each_not_zero(bytes: Vec<u8>, found: &mut dyn FnMut(u64, Vec<u8>)) {
+    const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+    let pages = || bytes.chunks(ZEROS.len()).map(|page| *page == ZEROS[..page.len()]);
+    if bytes.is_empty() || !pages().any(|is_zero| is_zero) {
+        return found(0, bytes);
+    }
+    let is_zero: Vec<bool> = pages().collect();
+    let mut from = 0;
+    for stretch in is_zero.chunk_by(|a, b| a == b) {
+        let until = (from + stretch.len() * ZEROS.len()).min(bytes.len());
+        if !stretch[0] {
+            found(from as u64, bytes[from..until].to_vec());
+        }
+        from = until;
+    }
+}
+
+/// The path of an open file, as the kernel gives it to us.
+pub(super) fn path_of(file: &File, has_name: bool) -> Vec<u8> {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let mut path = path.unwrap_or_default().into_os_string().into_vec();
+    if !has_name && path.ends_with(b" (deleted)") {
+        path.truncate(path.len() - b" (deleted)".len());
+    }
+    path
+}
