@@ -81,7 +81,7 @@ def check_page(browser, width, dark):
     if wide > width:
         wrong.append(f"{where}: the page is {wide} pixels wide")
     drawn = browser.evaluate(DRAWN)
-    expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set())
+    expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set()) | ({"flame"} if HAS_CALLERS else set())
     check(f"{where}: pictures", sorted(drawn.keys() - {"replay", "replay_latency"}), sorted(expected))
     for name, it in drawn.items():
         # What has nothing to show says so; everything else leaves ink.
@@ -129,6 +129,21 @@ def check_numbers(browser, drawn):
     check_table(browser, "calls", "call", calls["calls"], 800)
     check_table(browser, "files", "path", files["files"], 1000)
     check_table(browser, "processes", "pid", tasks["processes"], 300)
+
+
+def check_flame(browser, drawn):
+    """Time by callers against `stat calls --by site`; a click shows one chain, another one all again."""
+    sites = stat("sites")
+    calls = sites["calls_with_callers"] - sites["callers_lost"]
+    check("flame: calls", drawn["flame"]["calls"], calls)
+    boxes = """document.querySelectorAll('.flame button').length"""
+    before = browser.evaluate(boxes)
+    browser.evaluate("[...document.querySelectorAll('.flame button')].at(-1).click()")
+    within = browser.evaluate(boxes)
+    if not 1 < within <= before:
+        wrong.append(f"flame: of {before} boxes {within} are left")
+    browser.evaluate("document.querySelector('.flame button').click()")
+    check("flame: all again", browser.evaluate(boxes), before)
 
 
 def check_kernel(browser, drawn):
@@ -235,12 +250,15 @@ def check_policy(browser):
     check("a script without the nonce", browser.evaluate("window.intruder === undefined"), True)
 
 
+HAS_CALLERS = stat("sites")["calls_with_callers"] > 0
 HAS_KERNEL = bool(stat("events")["events"])
 with Browser() as browser:
     for width in WIDTHS:
         drawn = check_page(browser, width, dark=width < 1000)
     drawn = check_page(browser, WIDTHS[0], dark=False)
     check_numbers(browser, drawn)
+    if HAS_CALLERS:
+        check_flame(browser, drawn)
     if HAS_KERNEL:
         check_kernel(browser, drawn)
     if stat("calls")["count"] > 0:

@@ -38,6 +38,7 @@ const COMMANDS: &[&str] = &[
     "stat events TRACE --json",
     "stat cpu TRACE --json",
     "stat where TRACE --json",
+    "stat sites TRACE --json",
     "stat waits TRACE --json",
     "stat irq TRACE --json",
     "stat block TRACE --json",
@@ -50,6 +51,7 @@ const COMMANDS: &[&str] = &[
     "export TRACE --to fio --output OUT",
     "export TRACE --to parquet --output OUT",
     "export TRACE --to ctf --output OUT",
+    "export TRACE --to folded --output OUT",
     "report TRACE --output OUT",
 ];
 

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
             (!kernel_events::is_first_namespace()).then_some("the machine's first PID namespace");
         let missing = no_browser.or(no_tracefs).or(no_numbers);
         trials.add("page/kernel", Who::Root, missing, with_the_kernel);
+        trials.add("page/callers", Who::User, no_browser, with_callers);
         trials.add("details_of_calls", Who::User, None, details_of_calls);
         trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
         trials.add("many_files", Who::User, None, many_files);
@@ -171,6 +172,20 @@ fn with_the_kernel(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(kernel["asked"] == 1 && title == "from 0 ns to 10.000 s", "it has {title}");
     let ran = kernel["details"][0]["flows"].as_array().map_or(0, Vec::len);
     ensure!(ran > 10, "only {ran} stretches");
+    check(stage, &place, &trace)
+}
+
+/// The time in calls by their callers.
+fn with_callers(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--stack", "--output"]).arg(&trace);
+    let script = "cat /etc/passwd > a; ls /etc | wc -l; echo hello > b";
+    place.run(command.args(["--", "sh", "-c", script]))?.success("record")?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    let flame = &data(&read(&place)?)?["flame"];
+    ensure!(flame[4].as_array().is_some_and(|of| !of.is_empty()), "the tree is {flame}");
     check(stage, &place, &trace)
 }
 

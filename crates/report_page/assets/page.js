@@ -159,6 +159,7 @@ function build() {
     part("findings", "Findings", findings().box),
     part("time", "Over time", element("p", { class: "hint" }, "Drag across a chart to zoom all of them, double-click to see all."), grid(timeCharts(data))),
     part("calls", "Calls", calls.box, heat.box, grid(latency, sizes), sizeBars(data).box),
+    ...(data.flame ? [part("callers", "Callers", flameGraph(data).box)] : []),
     part("files", "Files", map.box, offsets.box, files.box),
     part("tasks", "Processes and threads", laneChart(data).box, processes.box),
     ...(data.kernel ? [part("kernel", "What threads and CPUs did", ...kernelParts(data).map((it) => it.box))] : []),

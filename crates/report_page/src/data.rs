@@ -53,6 +53,9 @@ pub fn write(
         if let Some(numbers) = &gathered.kernel {
             kernel::write(json.key("kernel"), numbers);
         }
+        if let Some(flame) = &gathered.flame {
+            pictures::flame(json.key("flame"), flame);
+        }
         let errors = errors(gathered);
         tables::table(json.key("errors"), &errors, ERRORS_MAX, None);
         json.key("replay");

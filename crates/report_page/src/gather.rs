@@ -11,6 +11,7 @@ use stats::activity::WallTime;
 use stats::calls::{self, Calls};
 use stats::durability::{self, Durability};
 use stats::files::{self, Files};
+use stats::flame::{Flame, Shown};
 use stats::heat::{Heat, Picture};
 use stats::lanes::{Lane, Lanes};
 use stats::offsets::{Offsets, Plot};
@@ -63,6 +64,8 @@ pub struct Gathered {
     pub plots: Vec<(usize, Plot)>,
     /// What the kernel's events tell, if there are any.
     pub kernel: Option<KernelNumbers>,
+    /// Time in calls by their callers, if those were recorded.
+    pub flame: Option<Shown>,
     /// Blocks that could not be read.
     pub unread: Unread,
 }
@@ -134,6 +137,7 @@ struct InOrder {
     offsets: Offsets,
     lanes: Lanes,
     kernel: Option<KernelPass>,
+    flame: Flame,
 }
 
 impl InOrder {
@@ -145,6 +149,7 @@ impl InOrder {
             offsets: Offsets::of_all(interval_ns),
             lanes: Lanes::new(interval_ns),
             kernel: KernelPass::new(trace, span_ns),
+            flame: Flame::default(),
         }
     }
 }
@@ -156,6 +161,7 @@ impl Watch for InOrder {
         self.patterns.add(visit);
         self.offsets.add(visit);
         self.lanes.add(visit);
+        self.flame.add(visit.moment, visit.wanted, visit.contents);
         if let Some(kernel) = &mut self.kernel {
             kernel.add(visit);
         }
@@ -200,6 +206,7 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
         lanes: in_order.lanes.finish(),
         plots,
         kernel,
+        flame: in_order.flame.finish(),
         unread: all_unread,
     }
 }

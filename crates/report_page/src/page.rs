@@ -28,6 +28,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/table.js"),
     include_str!("../assets/kernel.js"),
     include_str!("../assets/flow.js"),
+    include_str!("../assets/flame.js"),
     include_str!("../assets/replay.js"),
     include_str!("../assets/page.js"),
 ];

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use render::json::Json;
 use stats::call_name;
+use stats::flame::Shown;
 use stats::group;
 use stats::heat::{self, Picture};
 use stats::histogram::Histogram;
@@ -241,6 +242,17 @@ fn levels(counts: impl Iterator<Item = u32>) -> String {
     let text: String =
         counts.map(|count| char::from_digit(level(count), 36).unwrap_or('z')).collect();
     text.trim_end_matches('0').to_string()
+}
+
+/// Writes a node of the tree of callers: name, place, time, calls, and what it calls.
+pub fn flame(json: &mut Json<'_>, node: &Shown) {
+    json.array(|json| {
+        json.str(&shown(node.name.as_bytes()));
+        json.str(&shown(node.place.as_bytes()));
+        json.uint(node.ns);
+        json.uint(node.calls);
+        json.array(|json| node.children.iter().for_each(|child| flame(json, child)));
+    });
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod chains;
 pub mod cpu_time;
 pub mod durability;
 pub mod files;
+pub mod flame;
 pub mod group;
 pub mod heat;
 pub mod histogram;

@@ -30,6 +30,7 @@ const VIEWS: &[(&str, f64)] = &[
     ("events", 0.0),
     ("cpu", 0.0),
     ("where", 0.0),
+    ("sites", 0.0),
     ("waits", 0.0),
     ("irq", 0.0),
     ("block", 0.0),

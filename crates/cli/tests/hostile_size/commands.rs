@@ -40,7 +40,7 @@ pub const COMMANDS: &[Words] = &[
     other(&["stat", "threads", "<TRACE>"]), other(&["stat", "durability", "<TRACE>"]),
     telling(&["stat", "patterns", "<TRACE>"]), other(&["stat", "cache", "<TRACE>"]),
     other(&["stat", "events", "<TRACE>"]), other(&["stat", "cpu", "<TRACE>"]),
-    other(&["stat", "where", "<TRACE>"]), other(&["stat", "waits", "<TRACE>"]),
+    other(&["stat", "where", "<TRACE>"]), other(&["stat", "sites", "<TRACE>"]), other(&["stat", "waits", "<TRACE>"]),
     other(&["stat", "irq", "<TRACE>"]), other(&["stat", "block", "<TRACE>"]),
     telling(&["cut", "<TRACE>", "--since", "1us", "-o", "<OUT>"]),
     other(&["cut", "<TRACE>", "--call", "%file", "--context", "-o", "<OUT>"]),
