@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     for (off_t n = 0; n < 120; n++) {
         if (useless) CHECK(lseek(fd, 0, SEEK_END) == 1 << 20);
         CHECK(lseek(fd, n * 4096, SEEK_SET) == n * 4096);
-        CHECK(read(fd, page, 100) == 100);
+        CHECK(read(fd, page, 2000) == 2000);
     }
     return 0;
 }

@@ -182,6 +182,39 @@ static void one_by_one(unsigned flags) {
     end(&ring);
 }
 
+// What is written was read on the way: by an entry that it is linked to, or waits for.
+static void filled_on_the_way(void) {
+    struct ring ring = setup(8, 0);
+    int from = open("from", O_RDWR | O_CREAT | O_TRUNC, 0600), to = open("to", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(from >= 0 && to >= 0);
+    struct io_uring_cqe done;
+    for (int i = 0; i < 4; i++) {
+        fill(out, BLOCK);
+        memset(in, 0, BLOCK);
+        CHECK(pwrite(from, out, BLOCK, 0) == BLOCK);
+        int how = i % 2 ? IOSQE_IO_DRAIN : 0;
+        next(&ring, IORING_OP_READ, from, in, BLOCK, 0)->flags = how ? 0 : IOSQE_IO_LINK;
+        struct iovec parts[2] = {{in, 100}, {in + 100, BLOCK - 100}};
+        if (i < 2)
+            next(&ring, IORING_OP_WRITE, to, in, BLOCK, (uint64_t)i * BLOCK)->flags = (uint8_t)how;
+        else
+            next(&ring, IORING_OP_WRITEV, to, parts, 2, (uint64_t)i * BLOCK)->flags = (uint8_t)how;
+        CHECK(go(&ring, 2, 2) == 2);
+        for (int left = 2; left > 0; left--) {
+            while (!take(&ring, &done)) CHECK(go(&ring, 0, 1) == 0);
+            CHECK(done.res == BLOCK);
+        }
+        if (i < 2)
+            EXPECT("io_uring:WRITE", BLOCK, DATA(out, BLOCK));
+        else
+            EXPECT("io_uring:WRITEV", BLOCK, DATA(out, BLOCK));
+        CHECK(pread(to, in, BLOCK, (off_t)i * BLOCK) == BLOCK && memcmp(in, out, BLOCK) == 0);
+    }
+    close(from);
+    close(to);
+    end(&ring);
+}
+
 // Many at a time that have all one name, linked, drained, refused; more than the queue of completions
 // has room for.
 static void many(void) {
@@ -434,6 +467,7 @@ int main(int argc, char **argv) {
     one_by_one(0);
     if (!has_rings) return 0;
     one_by_one(IORING_SETUP_COOP_TASKRUN);
+    filled_on_the_way();
     many();
     registered();
     waited_for();

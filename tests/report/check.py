@@ -19,6 +19,13 @@ PICTURES = {
     "errors_over_time", "calls", "heat", "latency", "sizes", "write_sizes", "treemap", "offsets",
     "files", "lanes", "processes", "errors",
 }  # fmt: skip
+# And those of a report on the kernel's events.
+KERNEL_PICTURES = {"states", "cpus", "waits", "flow", "events"}
+STATES = {
+    "call": "calls_ns", "fault": "faults_ns", "interrupted": "interrupted_ns", "disk": "disk_ns", "peer": "peer_ns",
+    "lock": "lock_ns", "child": "child_ns", "asleep": "asleep_ns", "stopped": "stopped_ns", "unknown": "unknown_ns",
+    "preempted": "preempted_ns",
+}  # fmt: skip
 DRAWN = """Object.fromEntries([...document.querySelectorAll("[data-picture]")].map((box) => [
     box.dataset.picture,
     { ...JSON.parse(box.dataset.drawn || "null"), ink: [...box.querySelectorAll("canvas")].map((canvas) => {
@@ -74,7 +81,8 @@ def check_page(browser, width, dark):
     if wide > width:
         wrong.append(f"{where}: the page is {wide} pixels wide")
     drawn = browser.evaluate(DRAWN)
-    check(f"{where}: pictures", sorted(drawn.keys() - {"replay", "replay_latency"}), sorted(PICTURES))
+    expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set())
+    check(f"{where}: pictures", sorted(drawn.keys() - {"replay", "replay_latency"}), sorted(expected))
     for name, it in drawn.items():
         # What has nothing to show says so; everything else leaves ink.
         if not it["empty"] and it["ink"] and min(it["ink"]) < 50:
@@ -121,6 +129,40 @@ def check_numbers(browser, drawn):
     check_table(browser, "calls", "call", calls["calls"], 800)
     check_table(browser, "files", "path", files["files"], 1000)
     check_table(browser, "processes", "pid", tasks["processes"], 300)
+
+
+def check_kernel(browser, drawn):
+    """Lanes, waits and details against `stat cpu`, `stat waits` and `show`."""
+    cpu, waits = stat("cpu"), stat("waits")
+    for state, key in STATES.items():
+        # Lanes have all threads that the trace has, `stat cpu` those whose events were wanted.
+        if drawn["states"]["times"][state] < total(cpu["cpu_threads"], key):
+            wrong.append(f"states: {state} is less than what stat cpu has")
+    check("cpus", drawn["cpus"]["cpus"], len(cpu["cpus"]))
+    check("waits", drawn["waits"]["rows"], min(100, len(waits["longest"])))
+    kernel = browser.evaluate("JSON.parse(document.getElementById('data').textContent).kernel")
+    of_waits = kernel["details"][kernel["asked"] :]
+    check("details of waits", len(of_waits), min(10, len(waits["longest"])))
+    for detail, row in zip(of_waits, waits["longest"]):
+        if not detail["from_ns"] <= row["start_ns"] <= row["start_ns"] + row["time_ns"] <= detail["to_ns"]:
+            wrong.append(f"a detail is not of the wait {row}")
+    for detail in kernel["details"]:
+        bounds = ["--since", f"{detail['from_ns']}ns", "--until", f"{detail['to_ns']}ns"]
+        lines = subprocess.run([reenact, "show", trace, "--event", "kernel", *bounds], stdout=subprocess.PIPE, text=True, check=True)
+        count = len([line for line in lines.stdout.splitlines() if line.startswith("cpu") and "gap:" not in line])
+        shown = len([row for row in detail["rows"] if row[1] is not None])
+        if detail["rows_left_out"][0] == 0:
+            check(f"events of {detail['title']}", shown, count)
+        for line, _, start, length, *_ in detail["flows"]:
+            if not (0 <= line < len(detail["lines"]) and start + length <= detail["to_ns"] - detail["from_ns"]):
+                wrong.append(f"{detail['title']}: a stretch is not in the range")
+                break
+    for at in range(len(kernel["details"])):
+        browser.evaluate(f"""(() => {{ const it = document.querySelector('select[aria-label="range"]');
+            if (it) {{ it.value = {at}; it.dispatchEvent(new Event("change")); }} }})()""")
+        flow = json.loads(browser.evaluate("""document.querySelector('[data-picture="flow"]').dataset.drawn"""))
+        check(f"detail {at}: is shown", flow.get("chosen"), at)
+        check(f"detail {at}: flows", flow.get("flows"), len(kernel["details"][at]["flows"]))
 
 
 def check_offsets(drawn, files):
@@ -193,11 +235,14 @@ def check_policy(browser):
     check("a script without the nonce", browser.evaluate("window.intruder === undefined"), True)
 
 
+HAS_KERNEL = bool(stat("events")["events"])
 with Browser() as browser:
     for width in WIDTHS:
         drawn = check_page(browser, width, dark=width < 1000)
     drawn = check_page(browser, WIDTHS[0], dark=False)
     check_numbers(browser, drawn)
+    if HAS_KERNEL:
+        check_kernel(browser, drawn)
     if stat("calls")["count"] > 0:
         check_reactions(browser)
     check_policy(browser)

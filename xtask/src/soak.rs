@@ -6,6 +6,11 @@ use crate::{Complaint, cargo, fuzz, tools};
 /// Additional tools of the long tier.
 const MORE_TOOLS: &[&str] = &[
     "java",
+    "make",
+    "dpkg-source",
+    "liburing-dev",
+    "node",
+    "sysbench",
     "db_bench",
     "liblmdb-dev",
     "postgresql",
@@ -18,7 +23,8 @@ const MORE_TOOLS: &[&str] = &[
 
 /// Tools of the big programs of `soak wild`.
 const WILD_TOOLS: &[&str] = &[
-    "bwrap", "busybox", "chromium", "gcc", "git", "go", "mariadbd", "npm", "pip3", "rsync", "runc",
+    "bwrap", "busybox", "chromium", "gcc", "git", "go", "java", "javac", "mariadbd", "npm", "pip3",
+    "rsync", "runc",
 ];
 
 /// The long test of replay's planner.
@@ -39,6 +45,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     }
     tools::provide(&[TOOLS, MORE_TOOLS, WILD_TOOLS].concat());
     tools::provide_python(&[PYTHON, &["pyspark"]].concat());
+    tools::provide_liburing_tests();
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;

@@ -38,6 +38,11 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),
     ("python3-venv", "python3-venv", Some("/usr/share/doc/python3-venv")),
     ("java", "default-jre-headless", None),
+    ("javac", "default-jdk-headless", None),
+    ("dpkg-source", "dpkg-dev", None),
+    ("liburing-dev", "liburing-dev", Some("/usr/include/liburing.h")),
+    ("node", "nodejs", None),
+    ("sysbench", "sysbench", None),
     ("mkfs.ext4", "e2fsprogs", Some("/usr/sbin/mkfs.ext4")),
     ("mkfs.xfs", "xfsprogs", Some("/usr/sbin/mkfs.xfs")),
     ("mkfs.btrfs", "btrfs-progs", Some("/usr/sbin/mkfs.btrfs")),
@@ -85,6 +90,32 @@ pub fn provide(tools: &[&str]) {
     install.extend(&missing);
     if !(apt(&["update"]) && apt(&install)) {
         eprintln!("xtask: apt-get could not install all of {}", missing.join(" "));
+    }
+}
+
+/// Fetches and builds liburing's own tests, by their Debian source. Failures are not fatal: who uses
+/// them reports that they are missing.
+pub fn provide_liburing_tests() {
+    const BUILD: &str = "\
+        . /etc/os-release; mkdir -p lists/partial
+        echo \"deb-src http://deb.debian.org/debian $VERSION_CODENAME main\" > sources.list
+        from() { apt-get -q -o Dir::Etc::SourceList=$PWD/sources.list -o Dir::Etc::SourceParts=- \
+            -o Dir::State::Lists=$PWD/lists \"$@\"; }
+        from update; from source liburing; cd liburing-*/; ./configure
+        make -C src; make -C test; touch ../built";
+    let place = crate::repository().join("target/sources/liburing");
+    if place.join("built").exists() {
+        return;
+    }
+    eprintln!("xtask: building liburing's tests in {}", place.display());
+    let made = std::fs::create_dir_all(&place).is_ok_and(|()| {
+        let mut command = Command::new("sh");
+        command.args(["-ec", BUILD]).current_dir(&place).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    });
+    if !made {
+        eprintln!("xtask: liburing's tests could not be built");
     }
 }
 

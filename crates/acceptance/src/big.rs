@@ -68,6 +68,48 @@ const CONTAINER: &str = r#"
 
 /// All big programs.
 pub const PROGRAMS: &[Big] = &[
+    // A collector whose heap is mapped three times, and moved while the program runs.
+    Big {
+        name: "jvm_zgc",
+        needs: &["javac", "java"],
+        given: r#"
+            cat > Garbage.java <<'END'
+            public class Garbage {
+                static long work(int seed) {
+                    java.util.Random random = new java.util.Random(seed);
+                    byte[][] kept = new byte[2000][];
+                    long sum = 0;
+                    for (int i = 0; i < 60000; i++) {
+                        int at = random.nextInt(kept.length);
+                        if (kept[at] != null) for (byte b : kept[at]) sum += b;
+                        kept[at] = new byte[100 + random.nextInt(4000)];
+                        java.util.Arrays.fill(kept[at], (byte) i);
+                    }
+                    return sum;
+                }
+                public static void main(String[] args) throws Exception {
+                    long[] sums = new long[3];
+                    Thread[] threads = new Thread[sums.length];
+                    for (int i = 0; i < threads.length; i++) {
+                        int number = i;
+                        threads[i] = new Thread(() -> sums[number] = work(number));
+                        threads[i].start();
+                    }
+                    for (Thread thread : threads) thread.join();
+                    System.gc();
+                    for (long sum : sums) System.out.println(sum);
+                }
+            }
+END
+            javac Garbage.java
+            java -XX:+UseZGC -Xmx128m -cp . Garbage > expected
+        "#,
+        script: r#"
+            java -XX:+UseZGC -Xmx128m -cp ../given Garbage > sums
+            cmp sums ../given/expected
+        "#,
+        ..PLAIN
+    },
     Big {
         name: "go_build",
         needs: &["/usr/local/go/bin/go"],

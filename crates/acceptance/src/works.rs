@@ -22,7 +22,23 @@ pub struct Work {
     pub given: &'static str,
     /// Script to be recorded.
     pub script: &'static str,
+    /// Options of `record`.
+    pub options: &'static [&'static str],
+    /// Files that are the same whenever it is done.
+    pub same: &'static [&'static str],
 }
+
+/// Defaults of a work.
+const PLAIN: Work = Work {
+    name: "",
+    needs: &[],
+    long: false,
+    sizes: (1, 1),
+    given: "",
+    script: "",
+    options: &[],
+    same: &[],
+};
 
 impl Work {
     /// Returns what is missing to run it, if anything.
@@ -42,6 +58,9 @@ impl Work {
         tier::rounds(self.sizes.0, self.sizes.1)
     }
 }
+
+/// What mapped files are read is recorded as well.
+const MAPPED: &[&str] = &["--mmap", "all"];
 
 /// Sets the author of commits.
 const COMMITTER: &str = "\
@@ -90,13 +109,13 @@ os.sendfile(target, source, None, 100000)
 END
             python3 -S copies.py
         "#,
+        ..PLAIN
     },
     Work {
         name: "sqlite3",
         needs: &["sqlite3"],
         long: false,
         sizes: (2000, 50_000),
-        given: "",
         script: r#"
             cat > make.sql <<END
             CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, n INT);
@@ -113,17 +132,18 @@ END
             sqlite3 first.db .dump > dump.sql
             sqlite3 third.db < dump.sql
         "#,
+        ..PLAIN
     },
     Work {
         name: "fio",
         needs: &["fio"],
         long: true,
         sizes: (4, 32),
-        given: "",
         script: "
             fio --name=work --ioengine=psync --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        ..PLAIN
     },
     Work {
         name: "tar",
@@ -139,6 +159,7 @@ END
             for i in $(seq $1); do mkdir $i; tar -C $i -xzf ../given/in.tar.gz; done
             rm -r in
         ",
+        ..PLAIN
     },
     Work {
         name: "git",
@@ -160,6 +181,7 @@ END
             git checkout -q main; git merge -q -m merged other
             git gc -q; git status; git log --stat; git fsck --strict
         ",
+        ..PLAIN
     },
     Work {
         name: "make",
@@ -184,21 +206,21 @@ libf.a: $(OBJECTS)
 END
         "#,
         script: "cp -r ../given/. .; make -j2; ./program > printed; touch f1.c; make -j2",
+        ..PLAIN
     },
     Work {
         name: "python",
         needs: &["/usr/lib/python3.11/test/test_shutil.py"],
         long: false,
         sizes: (1, 1),
-        given: "",
         script: "TMPDIR=$PWD /usr/bin/python3 -m unittest -q test.test_shutil test.test_tempfile",
+        ..PLAIN
     },
     Work {
         name: "postgresql",
         needs: &["/usr/lib/postgresql"],
         long: true,
         sizes: (100, 1000),
-        given: "",
         // The server refuses to run as root, and has a user of its own.
         script: r#"
             cat > database.sh <<'END'
@@ -214,17 +236,18 @@ END
             chown postgres:postgres .
             exec setpriv --reuid=postgres --regid=postgres --clear-groups sh -e database.sh $1
         "#,
+        ..PLAIN
     },
     Work {
         name: "rocksdb",
         needs: &["db_bench"],
         long: true,
         sizes: (20_000, 200_000),
-        given: "",
         script: "
             db_bench --db=$PWD/db --num=$1 --threads=4 --value_size=100 --seed=1 \
                 --benchmarks=fillrandom,readrandom,overwrite,compact,readwhilewriting
         ",
+        ..PLAIN
     },
     Work {
         name: "lmdb",
@@ -308,13 +331,14 @@ END
             gcc -O1 -o lmdb lmdb.c -llmdb
         "#,
         script: "../given/lmdb $1 > result",
+        options: MAPPED,
+        same: &["result"],
     },
     Work {
         name: "sqlite3-mmap",
         needs: &["sqlite3"],
         long: false,
         sizes: (2000, 50_000),
-        given: "",
         script: r#"
             cat > make.sql <<END
             PRAGMA mmap_size = 268435456;
@@ -326,46 +350,269 @@ END
             DELETE FROM t WHERE n > 900;
             SELECT count(*), sum(n) FROM t;
 END
-            echo 'PRAGMA mmap_size = 268435456; SELECT count(*), max(name) FROM t;' > look.sql
+            printf '.timeout 60000\nPRAGMA mmap_size = 268435456; SELECT count(*), max(name) FROM t;\n' > look.sql
             sqlite3 first.db < make.sql
             (echo 'PRAGMA journal_mode = wal;'; cat make.sql) | sqlite3 second.db
             sqlite3 first.db < look.sql
             sqlite3 second.db < look.sql & sqlite3 second.db < look.sql
             wait
         "#,
+        options: MAPPED,
+        ..PLAIN
     },
     Work {
         name: "rocksdb-mmap",
         needs: &["db_bench"],
         long: true,
         sizes: (20_000, 200_000),
-        given: "",
         script: "
             db_bench --db=$PWD/db --num=$1 --threads=4 --value_size=100 --seed=1 --mmap_read=1 \
                 --mmap_write=1 --benchmarks=fillrandom,readrandom,overwrite,compact,readrandom
         ",
+        options: MAPPED,
+        ..PLAIN
     },
     Work {
         name: "fio-mmap",
         needs: &["fio"],
         long: true,
         sizes: (4, 32),
-        given: "",
         script: "
             fio --name=work --ioengine=mmap --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        options: MAPPED,
+        ..PLAIN
+    },
+    Work {
+        name: "fio-sync",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        script: "
+            fio --name=work --ioengine=sync --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
+                --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+        ..PLAIN
+    },
+    Work {
+        name: "fio-pvsync2",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        script: "
+            fio --name=work --ioengine=pvsync2 --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
+                --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+        ..PLAIN
+    },
+    Work {
+        name: "fio-libaio",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        script: "
+            fio --name=work --ioengine=libaio --iodepth=16 --rw=randrw --bs=4k --size=${1}m \
+                --numjobs=2 --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+        ..PLAIN
+    },
+    Work {
+        name: "fio-io_uring",
+        needs: &["fio"],
+        long: true,
+        sizes: (4, 32),
+        script: "
+            fio --name=work --ioengine=io_uring --iodepth=16 --rw=randrw --bs=4k --size=${1}m \
+                --numjobs=2 --directory=. --verify=crc32c --fsync=64 --output=result
+        ",
+        ..PLAIN
+    },
+    Work {
+        name: "node",
+        needs: &["node"],
+        long: true,
+        sizes: (20, 200),
+        given: r#"
+            mkdir in; for i in $(seq $1); do seq $i $((i * 50)) > in/$i; done
+            cat > work.js <<'END'
+const { promises: fs, createReadStream, createWriteStream } = require('fs');
+const { pipeline } = require('stream/promises');
+const { createHash } = require('crypto');
+async function one(name) {
+    const from = `../given/in/${name}`, to = `out/${name}`;
+    const text = await fs.readFile(from);
+    await fs.writeFile(to, text);
+    await fs.appendFile(to, `more of ${name}\n`);
+    const handle = await fs.open(to, 'r+');
+    await handle.write('changed', 3);
+    const { bytesRead } = await handle.read(Buffer.alloc(100), 0, 100, 1);
+    await handle.datasync();
+    await handle.sync();
+    await handle.close();
+    await pipeline(createReadStream(to), createWriteStream(`${to}.copy`));
+    await fs.rename(`${to}.copy`, `${to}.moved`);
+    await fs.mkdir(`${to}.d`);
+    await fs.symlink(`../${name}`, `${to}.d/link`);
+    await fs.link(to, `${to}.d/hard`);
+    if (name % 2) await fs.unlink(`${to}.moved`);
+    const { size } = await fs.stat(to);
+    return `${name} ${size} ${bytesRead} ${createHash('sha1').update(await fs.readFile(to)).digest('hex')}`;
+}
+(async () => {
+    await fs.mkdir('out');
+    const names = await fs.readdir('../given/in');
+    const lines = await Promise.all(names.map(one));
+    await fs.writeFile('result', lines.sort().join('\n'));
+})();
+END
+        "#,
+        script: "UV_USE_IO_URING=1 node ../given/work.js",
+        same: &["result"],
+        ..PLAIN
+    },
+    // Linked and fixed reads and writes, by descriptors of the ring.
+    Work {
+        name: "liburing",
+        needs: &["gcc", "/usr/include/liburing.h"],
+        long: true,
+        sizes: (20, 200),
+        given: r#"
+            head -c ${1}00000 /dev/urandom > source
+            cat > copies.c <<'END'
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MUST(it) do { long got = (it); if (got < 0) { fprintf(stderr, "%s: %ld\n", #it, got); exit(1); } } while (0)
+enum { DEPTH = 16, BLOCK = 32768 };
+
+static struct io_uring ring;
+static char *buffers[DEPTH];
+
+static int done(void) {
+    struct io_uring_cqe *cqe;
+    MUST(io_uring_wait_cqe(&ring, &cqe));
+    int res = cqe->res;
+    io_uring_cqe_seen(&ring, cqe);
+    return res;
+}
+
+static int one(void) { MUST(io_uring_submit(&ring)); return done(); }
+
+static struct io_uring_sqe *next(void) { return io_uring_get_sqe(&ring); }
+
+int main(void) {
+    struct iovec vectors[DEPTH];
+    struct stat about;
+    MUST(io_uring_queue_init(64, &ring, 0));
+    for (int i = 0; i < DEPTH; i++) {
+        buffers[i] = aligned_alloc(4096, BLOCK);
+        vectors[i] = (struct iovec){buffers[i], BLOCK};
+    }
+    MUST(io_uring_register_buffers(&ring, vectors, DEPTH));
+    io_uring_prep_mkdirat(next(), AT_FDCWD, "copies", 0755);
+    MUST(one());
+    io_uring_prep_openat(next(), AT_FDCWD, "../given/source", O_RDONLY, 0);
+    int from = one();
+    MUST(from);
+    io_uring_prep_openat(next(), AT_FDCWD, "copies/first", O_RDWR | O_CREAT, 0644);
+    int to = one();
+    MUST(to);
+    int files[2] = {from, to};
+    MUST(io_uring_register_files(&ring, files, 2));
+    MUST(fstat(from, &about));
+    for (long at = 0; at < about.st_size;) {
+        int pairs = 0;
+        for (; pairs < DEPTH && at < about.st_size; pairs++, at += BLOCK) {
+            unsigned length = about.st_size - at < BLOCK ? about.st_size - at : BLOCK;
+            struct io_uring_sqe *sqe = next();
+            io_uring_prep_read_fixed(sqe, 0, buffers[pairs], length, at, pairs);
+            sqe->flags |= IOSQE_FIXED_FILE | IOSQE_IO_LINK;
+            sqe = next();
+            io_uring_prep_write_fixed(sqe, 1, buffers[pairs], length, at, pairs);
+            sqe->flags |= IOSQE_FIXED_FILE;
+        }
+        MUST(io_uring_submit(&ring));
+        for (int i = 0; i < 2 * pairs; i++) MUST(done());
+    }
+    io_uring_prep_fsync(next(), to, 0);
+    MUST(one());
+    io_uring_prep_fallocate(next(), to, 0, about.st_size, 5000);
+    MUST(one());
+    io_uring_prep_linkat(next(), AT_FDCWD, "copies/first", AT_FDCWD, "copies/second", 0);
+    MUST(one());
+    io_uring_prep_renameat(next(), AT_FDCWD, "copies/first", AT_FDCWD, "copies/third", 0);
+    MUST(one());
+    io_uring_prep_symlinkat(next(), "third", AT_FDCWD, "copies/link");
+    MUST(one());
+    struct statx told;
+    io_uring_prep_statx(next(), AT_FDCWD, "copies/third", 0, STATX_SIZE | STATX_NLINK, &told);
+    MUST(one());
+    printf("%llu bytes, %u names\n", (unsigned long long)told.stx_size, told.stx_nlink);
+    io_uring_prep_unlinkat(next(), AT_FDCWD, "copies/second", 0);
+    MUST(one());
+    MUST(io_uring_unregister_files(&ring));
+    io_uring_prep_close(next(), to);
+    MUST(one());
+    io_uring_prep_close(next(), from);
+    MUST(one());
+    io_uring_queue_exit(&ring);
+    return 0;
+}
+END
+            gcc -O1 -o copies copies.c -luring
+        "#,
+        script: "../given/copies > result; cmp -n ${1}00000 copies/third ../given/source",
+        same: &["result", "copies/third"],
+        ..PLAIN
+    },
+    // The server as Debian configures it, which uses io_uring.
+    Work {
+        name: "mariadb",
+        needs: &["mariadbd", "mariadb-install-db", "mariadb", "sysbench"],
+        long: true,
+        sizes: (100, 1000),
+        script: r#"
+            cat > database.sh <<'END'
+            mkdir tmp
+            set -- $1 --datadir=$PWD/data --tmpdir=$PWD/tmp --socket=$PWD/socket --pid-file=$PWD/pid
+            events=$1; shift
+            mariadb-install-db "$@" --auth-root-authentication-method=normal --skip-test-db > installed
+            mariadbd "$@" --skip-networking > said 2>&1 &
+            ask() { mariadb --no-defaults --socket=$PWD/socket --user=root "$@"; }
+            until ask -e 'SELECT 1' > asked 2>&1; do sleep 0.1; kill -0 $!; done
+            ask -e 'CREATE DATABASE bench'
+            run() { sysbench oltp_read_write --mysql-socket=$PWD/socket --mysql-user=root \
+                --mysql-db=bench --db-driver=mysql --tables=2 --table-size=1000 --rand-seed=7 "$@"; }
+            run prepare > prepared
+            run --threads=4 --events=$events --time=0 run > ran
+            run --threads=1 --events=$events --time=0 run >> ran
+            ask bench -e 'CHECK TABLE sbtest1, sbtest2; SELECT count(*) FROM sbtest1' > result
+            mariadb-admin --no-defaults --socket=$PWD/socket --user=root shutdown
+            wait
+            rm -f tmp/* socket
+END
+            if test $(id -u) != 0; then exec sh -e database.sh $1; fi
+            chown mysql:mysql .
+            exec setpriv --reuid=mysql --regid=mysql --clear-groups sh -e database.sh $1
+        "#,
+        ..PLAIN
     },
     Work {
         name: "pipeline",
         needs: &[],
         long: false,
         sizes: (20_000, 1_000_000),
-        given: "",
         script: r#"
             seq $1 | awk '{ print $1 * 7919 % 10007 }' | sort -n -T . | uniq -c | sed 's/^ *//' | tee counts
             mkfifo queue; (seq $1 > queue) & tac queue | gzip > backwards.gz; wait
         "#,
+        ..PLAIN
     },
 ];
 

@@ -12,6 +12,7 @@ use acceptance::stage::Stage;
 use acceptance::twins::must_be_twins;
 use acceptance::works::{WORKS, Work, whole};
 use acceptance::{Complaint, ensure, tier, trials};
+use serde_json::Value;
 
 fn main() -> ExitCode {
     trials::main(|trials| {
@@ -68,10 +69,28 @@ impl Recorded {
         place.clear()?;
         let trace = place.trace("work.rnt");
         let mut record = place.command(&stage.reenact);
-        record.args(["record", "--quiet", "--output"]).arg(&trace);
+        record.args(["record", "--quiet", "--output"]).arg(&trace).args(work.options);
         record.args(["--", "sh", "-c", &whole(work.script), "sh", &size]);
         place.run(&mut record)?.success("recorded")?;
         Info::of(stage, &trace)?.must_be_complete()?;
+        let mut info = place.command(&stage.reenact);
+        let info = place.run(info.args(["info", "--json"]).arg(&trace))?.success("info")?;
+        let info: Value = serde_json::from_str(&info.text()).map_err(|error| error.to_string())?;
+        ensure!(info["blind"].as_array().is_some_and(Vec::is_empty), "{}", info["blind"]);
+        // What an unrecorded run makes as well is the same.
+        let recorded: Vec<_> = work.same.iter().map(|name| contents(place, name)).collect();
+        if !work.same.is_empty() {
+            let aside = place.path("aside");
+            rename(&place.work(), &aside)?;
+            place.clear()?;
+            let mut alone = place.command("sh");
+            let alone = place.run(alone.args(["-c", &whole(work.script), "sh", &size]))?;
+            alone.success("alone")?;
+            for (name, recorded) in work.same.iter().zip(recorded) {
+                ensure!(recorded? == contents(place, name)?, "{name} is another one");
+            }
+            rename(&aside, &place.work())?;
+        }
         // Moves the files away: the replay must depend on the trace alone.
         rename(&place.work(), &moved)?;
         fs::remove_dir_all(&given).map_err(|error| error.to_string())?;
@@ -98,6 +117,7 @@ impl Recorded {
         let counts = [&said["mismatches"]["return"], &said["mismatches"]["data"]];
         ensure!(counts.iter().all(|count| **count == 0), "mismatches: {}", said["mismatches"]);
         let state = &said["final_state"];
+        ensure!(state["unknown"].as_array().is_none_or(Vec::is_empty), "unknown: {state}");
         ensure!(
             state["different"] == 0 && state["limited"].is_null() && state["unverified"] == 0,
             "not proved: {state}"
@@ -114,6 +134,10 @@ impl Recorded {
         let inside = self.work.strip_prefix("/").map_err(|error| error.to_string())?;
         must_be_twins(&self.moved, &root.join(inside))
     }
+}
+
+fn contents(place: &Place, name: &str) -> Result<Vec<u8>, Complaint> {
+    fs::read(place.work().join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), Complaint> {

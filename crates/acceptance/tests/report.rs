@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use acceptance::place::{Outcome, Place, Who};
 use acceptance::stage::{self, Stage};
 use acceptance::works::{WORKS, whole};
-use acceptance::{Complaint, ensure, trials};
+use acceptance::{Complaint, ensure, kernel_events, trials};
 use serde_json::Value;
 
 /// Largest size of a page.
@@ -26,6 +26,12 @@ fn main() -> ExitCode {
         let sqlite = trials::missing(&["sqlite3"]);
         trials.add("page/sqlite3_and_replay", Who::User, no_browser.or(sqlite), with_replay);
         trials.add("page/damaged", Who::User, no_browser, damaged);
+        let no_tracefs = (!kernel_events::can_be_used()).then_some("a tracefs that can be written");
+        let no_numbers =
+            (!kernel_events::is_first_namespace()).then_some("the machine's first PID namespace");
+        let missing = no_browser.or(no_tracefs).or(no_numbers);
+        trials.add("page/kernel", Who::Root, missing, with_the_kernel);
+        trials.add("details_of_calls", Who::User, None, details_of_calls);
         trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
         trials.add("many_files", Who::User, None, many_files);
         trials.add("output", Who::User, None, output);
@@ -148,6 +154,39 @@ fn damaged(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let json = data(&read(&place)?)?;
     ensure!(json["sound"]["complete"] == Value::Bool(false), "it claims to be complete");
     check(stage, &place, &trace)
+}
+
+/// What the kernel did: lanes, waits, and details of those and of a range that is asked for.
+fn with_the_kernel(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done & (sleep 0.05; echo late) | cat > a; \
+        dd if=/dev/zero of=b bs=64k count=16 conv=fsync status=none; wait";
+    let trace = place.trace("program.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--kernel", "--output"]).arg(&trace);
+    place.run(command.args(["--", "sh", "-c", script]))?.success("record")?;
+    report(stage, &place, &trace, &["--detail", "0..10s"])?.success("report")?;
+    let kernel = &data(&read(&place)?)?["kernel"];
+    let title = &kernel["details"][0]["title"];
+    ensure!(kernel["asked"] == 1 && title == "from 0 ns to 10.000 s", "it has {title}");
+    let ran = kernel["details"][0]["flows"].as_array().map_or(0, Vec::len);
+    ensure!(ran > 10, "only {ran} stretches");
+    check(stage, &place, &trace)
+}
+
+/// A range of a trace without events of the kernel has its calls; one that is none is refused.
+fn details_of_calls(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "echo hello > a; cat a")?;
+    report(stage, &place, &trace, &["--detail", "0..1h"])?.success("report")?;
+    let kernel = &data(&read(&place)?)?["kernel"];
+    let rows = kernel["details"][0]["rows"].as_array().ok_or("no rows")?.clone();
+    ensure!(rows.iter().any(|row| row[3] == "openat"), "no call is listed: {rows:?}");
+    for range in ["1s", "2s..1s", "..", "a..b"] {
+        let outcome = report(stage, &place, &trace, &["--force", "--detail", range])?;
+        ensure!(outcome.status.code() == Some(2), "it took {range}: {}", outcome.status);
+    }
+    Ok(())
 }
 
 /// Returns the data embedded in a page.

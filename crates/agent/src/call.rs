@@ -55,26 +55,33 @@ pub fn plain(context: &Context, call: &Call) {
 /// Records the beginning of a call, with its input memory.
 #[inline(always)]
 pub fn enter(context: &Context, call: &Call, flags: u8) {
-    // One test for both, which are rare.
-    if context.silent.get() | context.clockless.get() {
+    // One test for all that is rare.
+    if context.silent.get() | context.unusual.get() {
         if !context.silent.get() {
-            enter_without_counter(context, call, flags);
+            enter_unusually(context, call, flags);
         }
         return;
     }
     let now = time_stamp();
     let stayed = between_calls::before_call(context, now);
-    enter_at(context, call, flags | stayed, now);
+    enter_at::<false>(context, call, flags | stayed, now);
 }
 
+/// By another clock, or with the stack.
 #[cold]
 #[inline(never)]
-fn enter_without_counter(context: &Context, call: &Call, flags: u8) {
-    enter_at(context, call, flags, clock::without_counter(context));
+fn enter_unusually(context: &Context, call: &Call, flags: u8) {
+    let (now, stayed) = if context.clockless.get() {
+        (clock::without_counter(context), 0)
+    } else {
+        let now = time_stamp();
+        (now, between_calls::before_call(context, now))
+    };
+    enter_at::<true>(context, call, flags | stayed, now);
 }
 
 #[inline(always)]
-fn enter_at(context: &Context, call: &Call, flags: u8, now: u64) {
+fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, now: u64) {
     if context.chunk.has_stalls() {
         Stream::tell_stalls(context);
     }
@@ -94,6 +101,9 @@ fn enter_at(context: &Context, call: &Call, flags: u8, now: u64) {
     Stream::enter_record(context, head, now, call.args, nargs);
     if call.row.has_in {
         data::copy_in(context, call.row, call.args);
+    }
+    if IS_UNUSUAL {
+        data::copy_stack(context);
     }
     // Published together with the input memory: a visible record is complete.
     Stream::publish(context);

@@ -3,7 +3,7 @@
 use ring::DataMode;
 use syscalls::abi::errno::is_error;
 use syscalls::capture::{How, Op, Row};
-use syscalls::record::{Header, RecordKind, data_flag, part};
+use syscalls::record::{Header, RecordKind, STACK_ARG, STACK_BYTES_MAX, data_flag, part};
 use syscalls::shape::Pointer;
 use syscalls::{Dir, Len};
 use xxhash_rust::xxh3::Xxh3;
@@ -22,6 +22,9 @@ const VECTOR_MAX: u64 = 1024;
 const ADDRESS_MAX: u64 = 128;
 /// Maximum number of bytes that the kernel transfers in one call.
 const TRANSFER_MAX: u64 = 0x7fff_f000;
+
+/// Bytes of a stack below which nothing is found in it.
+const STACK_LEAST: u64 = 64;
 
 /// Identifies the buffer of a DATA record.
 #[derive(Clone, Copy)]
@@ -44,6 +47,22 @@ pub fn copy_in(context: &Context, row: &Row, args: &[u64; 6]) {
             context.room.set(room(context, op, args).unwrap_or(0));
         }
     }
+}
+
+/// Copies of the input memory the contents of buffers alone, or all but them.
+#[inline(never)]
+pub fn copy_in_part(context: &Context, row: &Row, args: &[u64; 6], contents: bool) {
+    for op in &row.ops[..usize::from(row.nops)] {
+        if op.dir == Dir::In && is_contents(op) == contents {
+            copy_op(context, op, args, None);
+        }
+    }
+}
+
+/// Whether an argument points to contents, whose addresses and lengths are in the arguments or in a
+/// vector.
+fn is_contents(op: &Op) -> bool {
+    op.how == How::Iovec || op.how == How::Bytes && is_bulk(op.len)
 }
 
 /// Number of bytes that the kernel may write of an address: after the call, the address's full length
@@ -138,6 +157,27 @@ fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
                 }
             }
         }
+    }
+}
+
+/// Copies what the call's chain of callers can be found by: registers, and a piece of the stack.
+pub fn copy_stack(context: &Context) {
+    let mut len = u64::from(context.stack_bytes.get().min(STACK_BYTES_MAX));
+    if len == 0 {
+        return;
+    }
+    let frame = context.frame();
+    let (sp, fp) = (frame.rsp.get(), frame.rbp);
+    let which = |part| Which { arg: STACK_ARG, index: 0, part, flags: 0, bulk: false };
+    let bytes = size_of::<[u64; 3]>() as u64;
+    let site = context.site.get();
+    Stream::record(context, &[head(which(part::WHOLE), 0), bytes, bytes, site, sp, fp]);
+    // Near the end of a stack there is less.
+    while len >= STACK_LEAST && !memory::readable(context, sp, len) {
+        len /= 2;
+    }
+    if len >= STACK_LEAST {
+        Stream::record_with_bytes(context, &[head(which(part::CONTENT), 0), len, len], sp, len);
     }
 }
 

@@ -59,6 +59,10 @@ pub struct Context {
     pub silent: Flag,
     /// The thread may not read the time stamp counter.
     pub clockless: Cell<bool>,
+    /// Bytes that are copied of the stack of each call.
+    pub stack_bytes: Cell<u32>,
+    /// Either of these: calls do not begin as usual.
+    pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
     pub fault_unsafe: Cell<bool>,
     /// Signal mask as the program set it.
@@ -86,6 +90,17 @@ pub struct Context {
     pub batch_ring: Cell<u32>,
     /// Rings with numbers that this thread has given: their places + 1.
     pub rings: Cell<[u8; REGISTERED_MAX]>,
+    /// The next call does not take the usual way: there are deferred signals, or a dispatch.
+    pub attention: Cell<bool>,
+    /// Signals that wait for the next call, and those that have waited too long.
+    pub deferred: Word,
+    pub overdue: Word,
+    /// The timer that tells of these.
+    pub alarm: OptionalWord,
+    /// Where the signal hit that is being delivered: a `syscalls::record::signal_place`.
+    pub signal_place: Cell<u16>,
+    /// In a re-execution: signals that were sent because they came here.
+    pub raised: Word,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -312,6 +327,8 @@ impl Context {
             slow_calls,
             silent,
             clockless,
+            stack_bytes,
+            unusual,
             fault_unsafe,
             mask,
             call_mask,
@@ -325,6 +342,12 @@ impl Context {
             batch,
             batch_ring,
             rings,
+            attention,
+            deferred,
+            overdue,
+            alarm,
+            signal_place,
+            raised,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -349,6 +372,8 @@ impl Context {
         slow_calls.set(0);
         silent.set(false);
         clockless.set(false);
+        stack_bytes.set(0);
+        unusual.set(false);
         fault_unsafe.set(false);
         mask.set(0);
         call_mask.set(None);
@@ -362,6 +387,12 @@ impl Context {
         batch.set(0);
         batch_ring.set(0);
         rings.set([0; REGISTERED_MAX]);
+        attention.set(false);
+        deferred.set(0);
+        overdue.set(0);
+        alarm.set(None);
+        signal_place.set(0);
+        raised.set(0);
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);
@@ -393,10 +424,18 @@ impl Context {
         unsafe { &*self.frame.get() }
     }
 
+    /// Sets whether the thread may not read the time stamp counter.
+    pub fn set_clockless(&self, clockless: bool) {
+        self.clockless.set(clockless);
+        self.unusual.set(clockless || self.stack_bytes.get() != 0);
+    }
+
     /// Sets the arena to record to.
     pub fn set_arena(&self, arena: Option<Arena>) {
         self.arena.set(arena);
         self.arena_at.set(arena.map_or(0, |arena| arena.base() as u64));
+        self.stack_bytes.set(arena.map_or(0, |arena| arena.control().stack_bytes()));
+        self.set_clockless(self.clockless.get());
     }
 
     /// Keeps a SIGSYS that the program believes blocked.

@@ -116,7 +116,8 @@ fn record_signal(context: &Context, signal: u32, handler: u64, info: &Info) {
         return;
     }
     let mut words = [0u64; 3 + SIGINFO_BYTES / 8];
-    words[0] = Header::new(RecordKind::Signal, signal as u8, 0, 0).to_word();
+    let place = context.signal_place.take();
+    words[0] = Header::new(RecordKind::Signal, signal as u8, place, 0).to_word();
     words[1] = clock::now(context);
     words[2] = handler;
     for (word, bytes) in words[3..].iter_mut().zip(info.as_chunks().0) {

@@ -12,8 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, cpu_area, exec, guards, locking, mapped, maps, opening, rings, sigcalls, signals, status,
-    tasks, tracing, users,
+    aio, answered, cpu_area, deferred, exec, guards, locking, mapped, maps, opening, rings,
+    sigcalls, signals, status, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -30,14 +30,12 @@ fn record(frame: &Frame, context: &Context) {
     if context.slow.get() == 0 {
         context.slow_site.store(0, Ordering::Relaxed);
     }
-    if let Some(dispatch) = context.dispatch.get()
-        && guards::dispatched(context, frame, dispatch)
-    {
+    if context.attention.get() && attend(context, frame) {
         finish(context);
         return;
     }
-    if context.slow.get() == slow::INT_80 {
-        old_call(context, frame);
+    if context.slow.get() > slow::SYSCALL {
+        unusual(context, frame);
         finish(context);
         return;
     }
@@ -102,6 +100,27 @@ fn finish(context: &Context) {
     if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }
+}
+
+/// Lets in signals that have waited for this call, and handles it as the program's own dispatch says.
+/// Returns true if it is not made.
+#[cold]
+fn attend(context: &Context, frame: &Frame) -> bool {
+    deferred::arrive(context);
+    let dispatch = context.dispatch.get();
+    dispatch.is_some_and(|dispatch| guards::dispatched(context, frame, dispatch))
+}
+
+/// Handles a call by `int 0x80`, or one of a re-execution.
+#[cold]
+fn unusual(context: &Context, frame: &Frame) {
+    if context.slow.get() == slow::INT_80 {
+        return old_call(context, frame);
+    }
+    context.slow.set(slow::SYSCALL);
+    frame.leave_flags();
+    let args = frame.args();
+    answered::call(context, frame, &Call::new(frame.number(), &args));
 }
 
 /// Makes a call by `int 0x80`, recorded without the memory behind its arguments.

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::needs::Need;
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
-use crate::{actions, clock, mapped, requests, rights, sys};
+use crate::{actions, asked, clock, mapped, requests, rights, sys};
 
 /// Handles execve and execveat.
 pub fn exec(context: &Context, call: &Call) {
@@ -47,6 +47,7 @@ pub fn exec(context: &Context, call: &Call) {
         }
         // If the call fails, the recorder drops this gap.
         if let Some(why) = gap {
+            asked::ends_if_alone();
             let head = Header::new(RecordKind::Gap, GapWhy::NotFollowed as u8, 0, 0).to_word();
             Stream::record(context, &[head, clock::now(context), why]);
             Stream::publish(context);

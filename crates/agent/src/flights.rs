@@ -34,6 +34,8 @@ pub struct Flight {
     pub group: u16,
     /// It was completed before: more comes of it.
     pub has_come: bool,
+    /// Another operation, which is done first, may fill what goes into it.
+    pub is_filled_first: bool,
     /// A vector that is kept; 0: none.
     vector: u32,
     next: u32,
@@ -289,6 +291,7 @@ impl Flight {
             unknown_buffer: false,
             group: 0,
             has_come: false,
+            is_filled_first: false,
             vector: 0,
             next: 0,
         }

@@ -51,7 +51,7 @@ pub fn call(context: &Context, call: &Call) {
     if strict || sets_clock && args[1] as u32 == prctl::PR_TSC_SIGSEGV {
         // Set before the call: right after it, reading the counter is a fault.
         clock::note();
-        context.clockless.set(true);
+        context.set_clockless(true);
     }
     let denied_before = context.process().denied.bits.load(Ordering::Relaxed);
     if denied & !denied_before != 0 {
@@ -71,9 +71,9 @@ pub fn call(context: &Context, call: &Call) {
         None => call.make(),
     };
     if (strict || sets_clock) && ret != 0 {
-        context.clockless.set(clockless_before);
+        context.set_clockless(clockless_before);
     } else if sets_clock && args[1] as u32 == prctl::PR_TSC_ENABLE {
-        context.clockless.set(false);
+        context.set_clockless(false);
     }
     if filter.is_some() && is_installed(call, ret) {
         context.process().filtered.set(true);
@@ -145,6 +145,7 @@ fn set_dispatch(context: &Context, args: &[u64; 6]) -> i64 {
         prctl::PR_SYS_DISPATCH_OFF if start != 0 || len != 0 || selector != 0 => EINVAL,
         prctl::PR_SYS_DISPATCH_OFF => {
             context.dispatch.set(None);
+            context.attention.set(context.deferred.get() != 0);
             0
         }
         prctl::PR_SYS_DISPATCH_ON
@@ -159,6 +160,7 @@ fn set_dispatch(context: &Context, args: &[u64; 6]) -> i64 {
         }
         prctl::PR_SYS_DISPATCH_ON => {
             context.dispatch.set(Some(Dispatch { start, len, selector }));
+            context.attention.set(true);
             0
         }
         _ => EINVAL,

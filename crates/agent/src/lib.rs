@@ -36,6 +36,7 @@ mod sys;
 mod aio_contexts;
 mod cells;
 mod chunk;
+mod course;
 mod cpu_time;
 mod flights;
 mod lock;
@@ -64,7 +65,9 @@ mod stream;
 // What else is done for the program to be recorded and to notice nothing.
 mod actions;
 mod aio;
+mod asked;
 mod cpu_area;
+mod deferred;
 mod deliver;
 mod exec;
 mod filter;
@@ -96,6 +99,7 @@ mod users;
 mod waiting;
 
 // The top.
+mod answered;
 mod dispatch;
 
 pub use arch::processor::stop;

@@ -1,6 +1,7 @@
 //! Calls that map memory: keeps the list of mapped text up to date.
 
 use linux_raw_sys::general as raw;
+use ring::request;
 use syscalls::Handler;
 use syscalls::abi::errno::is_error;
 use syscalls::record::unwatched;
@@ -13,11 +14,14 @@ use crate::mapped::{self, After};
 use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
-use crate::{profile, rings, sys};
+use crate::{course, profile, requests, rings, sys};
 
 /// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &Context, call: &Call) {
     let args = call.args;
+    if course::is_repeatable() && call.row.handler == Handler::Map && !context.silent.get() {
+        tell_file(context, args);
+    }
     let watched = mapped::before(context, call);
     enter(context, call, 0);
     if call.row.handler == Handler::Map
@@ -44,6 +48,15 @@ pub fn call(context: &Context, call: &Call) {
     exit_saying(context, call, ret, watch.word());
     if watch == After::Lost {
         mapped::tell(context, unwatched::MOVED);
+    }
+}
+
+/// Tells the supervisor of a file that is about to be mapped.
+#[cold]
+fn tell_file(context: &Context, args: &[u64; 6]) {
+    if args[3] & u64::from(raw::MAP_ANONYMOUS) == 0 {
+        let [_, len, prot, flags, fd, offset] = *args;
+        requests::ask(context, request::FILE, [fd & 0xffff_ffff, prot, flags, len, offset, 0]);
     }
 }
 

@@ -97,6 +97,10 @@ pub enum Need {
     MapAgain,
     SameFile,
     CancelInRing,
+    EnterDirectory,
+    EndProcess,
+    MakeTimer,
+    SetTimer,
 }
 
 /// When a call is made.
@@ -203,7 +207,7 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_UNTRACED) as u64;
 
 /// All of them, in the order of [`Need`].
-pub const ALL: [Row; Need::CancelInRing as usize + 1] = [
+pub const ALL: [Row; Need::SetTimer as usize + 1] = [
     of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
     of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
     any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
@@ -298,6 +302,10 @@ pub const ALL: [Row; Need::CancelInRing as usize + 1] = [
     any(Need::MapAgain, raw::__NR_mremap).made(When::Unfiltered),
     any(Need::SameFile, raw::__NR_kcmp).made(When::Unfiltered),
     any(Need::CancelInRing, raw::__NR_io_uring_register).made(When::Unfiltered),
+    any(Need::EnterDirectory, raw::__NR_chdir).made(When::Unfiltered),
+    any(Need::EndProcess, raw::__NR_exit_group).made(When::Unfiltered),
+    any(Need::MakeTimer, raw::__NR_timer_create).made(When::Unfiltered),
+    any(Need::SetTimer, raw::__NR_timer_settime).made(When::Unfiltered),
 ];
 
 const _: () = {

@@ -19,7 +19,9 @@ pub fn submit(context: &Context, flight: &Flight, given: &[u64; 6]) {
     let [a, b, c, d, e, f] = flight.args;
     let words = [head, clock::now(context), flight.id, a, b, c, d, e, f];
     Stream::record(context, &words[..3 + count]);
-    if row.has_in {
+    if row.has_in && flight.is_filled_first {
+        data::copy_in_part(context, row, given, false);
+    } else if row.has_in {
         data::copy_in(context, row, given);
     }
     Stream::record(context, &[Header::new(RecordKind::Submitted, 0, 0, 0).to_word()]);
@@ -52,6 +54,9 @@ pub fn complete(
     let words = [head, clock::now(context), id, a, b, c, d, e, f];
     Stream::record(context, &words[..3 + count]);
     if let Some(ret) = ret {
+        if row.has_in && flight.is_filled_first {
+            data::copy_in_part(context, row, given, true);
+        }
         if row.has_out && flight.unknown_buffer {
             data::note_unknown(context, row, ret);
         } else if row.has_out {
@@ -73,7 +78,16 @@ pub fn output_bytes(row: &Row) -> Option<usize> {
 
 /// Returns the argument that points to a vector for output.
 pub fn output_vector(row: &Row) -> Option<usize> {
+    vector(row, syscalls::Dir::Out)
+}
+
+/// Returns the argument that points to a vector for input.
+pub fn input_vector(row: &Row) -> Option<usize> {
+    vector(row, syscalls::Dir::In)
+}
+
+fn vector(row: &Row, dir: syscalls::Dir) -> Option<usize> {
     let mut ops = row.ops[..usize::from(row.nops)].iter();
-    let found = ops.find(|op| op.how == How::Iovec && op.dir == syscalls::Dir::Out)?;
+    let found = ops.find(|op| op.how == How::Iovec && op.dir == dir)?;
     Some(usize::from(found.arg))
 }

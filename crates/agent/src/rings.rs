@@ -182,11 +182,14 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
         context.batch.set(batch);
         let id = queues.id;
         let (is_polled, mut copied) = (queues.is_polled(), 0);
+        let mut is_linked = false;
         queues.submit(count, |order, entry, found| {
             copied = order + 1;
             let order = if is_polled { record::submit::TAKEN } else { order };
+            let after_another = core::mem::replace(&mut is_linked, entry.is_linked());
             if !context.silent.get() {
-                submit_one(context, id, (entry, &found), (batch, order));
+                let waits = after_another || entry.waits_for_all();
+                submit_one(context, id, (entry, &found), (batch, order), waits);
             }
         });
         Some((batch, copied))
@@ -228,18 +231,29 @@ fn settle(context: &Context, ring: &Ring, (batch, copied): (u32, u32), made: u32
     context.batch.set(0);
 }
 
-/// Records an entry, and the memory that goes in.
-fn submit_one(context: &Context, id: u64, (entry, found): (&mut Entry, &Found), place: (u32, u32)) {
+/// Records an entry, and the memory that goes in. If it waits for others, these may fill that memory: its
+/// contents are recorded when it is completed.
+fn submit_one(
+    context: &Context,
+    id: u64,
+    (entry, found): (&mut Entry, &Found),
+    place: (u32, u32),
+    is_filled_first: bool,
+) {
     let request = entry.request();
     let mut args = request.args(&entry.0, found.at);
     if let Some(fd) = found.file {
         args[0] = fd.into();
     }
     let row = capture::operation(request.nr);
-    let vector = operations::output_vector(row).and_then(|arg| vector_of(context, &args, arg));
+    let input = operations::input_vector(row).filter(|_| is_filled_first);
+    let vector_at = operations::output_vector(row).or(input);
+    let vector = vector_at.and_then(|arg| vector_of(context, &args, arg));
     let data = entry.user_data();
     let given_by_program = *entry;
     let mut flight = Flight::new(id, data, data, place, args);
+    // Longer vectors are not kept.
+    flight.is_filled_first = is_filled_first && vector_at.is_some() == vector.is_some();
     (flight.unknown_buffer, flight.group) = (entry.selects_buffer(), entry.group());
     if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
         ring.buffers.with(|buffers| buffers.provide(provided));
@@ -360,7 +374,8 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
         });
     }
     let mut given = flight.args;
-    if let Some(arg) = operations::output_vector(capture::operation(flight.nr))
+    let row = capture::operation(flight.nr);
+    if let Some(arg) = operations::output_vector(row).or(operations::input_vector(row))
         && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
     {
         given[arg] = buffers as u64;

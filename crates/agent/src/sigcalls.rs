@@ -247,6 +247,13 @@ pub fn wait(context: &Context, call: &Call, mask: u8, in_pair: bool) {
     }
 }
 
+/// The signal mask that such a call sets.
+pub fn mask_of_wait(context: &Context, call: &Call, mask: u8, in_pair: bool) -> Option<u64> {
+    let set_at = call.args[usize::from(mask)];
+    let set_at = if in_pair { memory::read::<u64>(context, set_at)? } else { set_at };
+    memory::read::<u64>(context, set_at).filter(|_| set_at != 0)
+}
+
 /// rt_sigreturn: made on a copy of the program's frame that has the agent's mask and alternate
 /// stack. The frame itself may be in read-only memory.
 pub fn sigreturn(context: &Context, frame: &Frame, call: &Call) {

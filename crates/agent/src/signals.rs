@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use syscalls::abi::errno;
 use syscalls::abi::signals::SYS_SECCOMP;
-use syscalls::record::{Header, RecordKind};
+use syscalls::record::{Header, RecordKind, signal_place};
 
 use crate::actions::{self, queue_to_self};
 use crate::arch::frames::{SignalFrame, UContext};
@@ -35,7 +35,7 @@ use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_e
 use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
-use crate::{call, clock, requests, sites, sys, tracing, waiting};
+use crate::{asked, call, clock, course, deferred, requests, sites, sys, tracing, waiting};
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
 const ENOSYS: u64 = errno::result(errno::ENOSYS) as u64;
@@ -58,6 +58,12 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
         return 0;
     }
     if fault && in_agent_text(rip) && clock_is_forbidden(context, uc) {
+        return 0;
+    }
+    if deferred::is_alarm(context, signal, info, uc) {
+        return 0;
+    }
+    if course::is_answered() && !asked::is_due(context, signal, info) {
         return 0;
     }
     if open && waiting::hit_a_handler(context, uc) {
@@ -90,6 +96,14 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
     }
     let base_mask = context.mask.get();
     let case = case_of(place_of(uc), context.phase.get(), is_busy(context, rip));
+    if case == Case::NoCall && !open && deferred::wait_for_call(context, signal, info, uc) {
+        return 0;
+    }
+    context.signal_place.set(match case {
+        Case::NoCall => signal_place::BETWEEN_CALLS,
+        Case::UndoEntry | Case::Undo | Case::ForgetReturn => signal_place::AT_A_CALL,
+        _ => signal_place::AFTER_A_CALL,
+    });
     match case {
         Case::NoCall => sites::show_original(uc),
         Case::UndoEntry => set_before_entry(context, uc),
@@ -227,6 +241,7 @@ pub extern "C" fn undo_and_deliver_held(context: &Context) -> ! {
         leave_with_waiting(context, false);
     }
     let (uc, info) = take_held(context);
+    context.signal_place.set(signal_place::AT_A_CALL);
     undo(context);
     set_at_site(context, uc);
     context.slow.set(0);

@@ -9,7 +9,7 @@ use crate::arch::head::{phase, slow};
 use crate::arch::places::in_agent_text;
 use crate::context::{current, space};
 use crate::signal::{Info, arch_of, is_at_call, si_code};
-use crate::{profile, signals, sites};
+use crate::{asked, course, profile, signals, sites};
 
 /// Hits before a site is patched: a patch costs as much as a few slow calls.
 const HITS: u32 = 4;
@@ -33,9 +33,15 @@ pub extern "C" fn on_sigsys(signal: u32, info: &Info, uc: &mut UContext, open: b
     // Taken from siginfo, not from the code: another thread may have patched it meanwhile.
     let by_syscall = arch_of(info) == AUDIT_ARCH;
     if !by_syscall {
+        asked::ends_if_alone();
         let (rcx, r11) = uc.destroyed();
         context.old_rcx.set(rcx);
         context.old_r11.set(r11);
+    } else if course::is_answered() {
+        // No site is patched: the program's text stays what it is, as does the memory around it.
+        context.slow.set(slow::ANSWERED);
+        uc.enter_agent(entry::entry(), site, back);
+        return 0;
     } else if let Some(entry) = space().sites.entry_for(site) {
         // Stored before the stub is loaded. A patching thread does it in the opposite order, so at
         // least one of the two sees the other.

@@ -12,10 +12,11 @@ use crate::arch::bootstrap::{Parameters, SAVED_MAX};
 use crate::arch::{entry, gs, own_gs, processor};
 use crate::capture::{self, Which};
 use crate::context::{Context, space};
+use crate::course::Region;
 use crate::needs::Need;
 use crate::signal::signal_bit;
 use crate::stream::Stream;
-use crate::{actions, clock, memory, profile, sys, tasks, text, threads, users};
+use crate::{actions, asked, clock, course, memory, profile, sys, tasks, text, threads, users};
 
 /// The kernel's limit for one argument of exec.
 const ARGUMENT_MAX: u64 = 128 << 10;
@@ -38,12 +39,16 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     // Whatever fails later, the program starts with its original entry point.
     restore_entry(parameters);
     let program_entry = parameters.entry;
-    let attached = |mapped: u64, id: u64, flags: u32| match mapped {
-        0 => sys::call(Need::AttachSegment, [id, 0, u64::from(flags), 0, 0, 0]),
+    let attached = |mapped: u64, id: u64, region, flags: u32| match mapped {
+        0 => {
+            let at = course::place(parameters.hint, region);
+            sys::call(Need::AttachSegment, [id, at, u64::from(flags), 0, 0, 0])
+        }
         mapped => mapped as i64,
     };
-    let arena_at = attached(parameters.arena_at, parameters.arena_shm, 0);
-    let catalog_at = attached(parameters.catalog_at, parameters.catalog_shm, SHM_RDONLY);
+    let arena_at = attached(parameters.arena_at, parameters.arena_shm, Region::Arena, 0);
+    let catalog_at =
+        attached(parameters.catalog_at, parameters.catalog_shm, Region::Catalog, SHM_RDONLY);
     if arena_at < 0 || catalog_at < 0 || parameters.slot as usize >= SLOTS {
         return program_entry;
     }
@@ -52,6 +57,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     if arena.control().magic.load(Ordering::Relaxed) != ring::MAGIC || arena.recorder_lost() {
         return program_entry;
     }
+    course::begin(arena.control(), parameters.hint);
     sys::keep_out_of_cores(arena_at as u64, ring::arena_bytes(arena.pool_chunks()) as u64);
     sys::keep_out_of_cores(catalog_at as u64, ring::CATALOG_BYTES as u64);
     // SAFETY: the catalog is mapped for as long as the image runs.
@@ -70,7 +76,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.process().filtered.set(filtered);
     // What it lets through is not known any more.
     context.process().hinders_helpers.set(filtered);
-    context.clockless.set(state & exec_state::CLOCKLESS != 0);
+    context.set_clockless(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);
     space.lock.with(|shared| in_use.clone().for_each(|map| shared.maps.add(*map)));
@@ -89,7 +95,16 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         tasks::record_start(context);
         slot.state.store(slot_state::ACTIVE, Ordering::Release);
     }
+    if course::is_repeatable() {
+        // Its calls are real ones from now on, which are recorded and answered.
+        hide_fast_calls(program_stack);
+    }
     record_image(context, program_stack);
+    if course::is_answered() {
+        asked::image(context, program_stack);
+        threads::arm_dispatch(context);
+        return program_entry;
+    }
     if in_use.clone().any(|map| own_gs::is_set_by(context, map)) {
         let is_left = own_gs::prepare(context);
         own_gs::tell(context, is_left);
@@ -107,11 +122,25 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     program_entry
 }
 
-/// Returns a value of the auxiliary vector, which the kernel has put on the program's stack.
+/// Returns a value of the auxiliary vector.
 fn auxiliary(stack: u64, kind: u64) -> Option<u64> {
+    // SAFETY: the entry is one that the kernel has laid out.
+    auxiliary_entry(stack, kind).map(|at| unsafe { at.add(1).read() })
+}
+
+/// Hides the vDSO from the program.
+fn hide_fast_calls(stack: u64) {
+    if let Some(at) = auxiliary_entry(stack, u64::from(auxvec::AT_SYSINFO_EHDR)) {
+        // SAFETY: the entry is one that the kernel has laid out, and the program does not run yet.
+        unsafe { at.write(u64::from(auxvec::AT_IGNORE)) };
+    }
+}
+
+/// Returns an entry of the auxiliary vector, which the kernel has put on the program's stack.
+fn auxiliary_entry(stack: u64, kind: u64) -> Option<*mut u64> {
     // SAFETY: the kernel has laid out argc, argv, NULL, envp, NULL and auxv at `stack`.
     unsafe {
-        let words = stack as *const u64;
+        let words = stack as *mut u64;
         let mut at = words.add(words.read() as usize + 2);
         while at.read() != 0 {
             at = at.add(1);
@@ -119,7 +148,7 @@ fn auxiliary(stack: u64, kind: u64) -> Option<u64> {
         at = at.add(1);
         while at.read() != 0 {
             if at.read() == kind {
-                return Some(at.add(1).read());
+                return Some(at);
             }
             at = at.add(2);
         }
@@ -164,7 +193,21 @@ fn record_image(context: &Context, stack: u64) {
     }
     let which = Which { arg: IMAGE_ARG, index: 0, part: part::AUXV, flags: 0, bulk: false };
     capture::copy_bytes(context, which, auxv, end + 16 - auxv);
+    if course::is_repeatable() {
+        let end = stack_end(context, end + 16);
+        let which = Which { part: part::STACK, ..which };
+        capture::copy_bytes(context, which, stack, end - stack);
+    }
     Stream::publish(context);
+}
+
+/// Returns where the stack ends on which the kernel has put strings, given an address in it.
+fn stack_end(context: &Context, from: u64) -> u64 {
+    let mut end = from.next_multiple_of(4096);
+    while memory::readable(context, end, 8) {
+        end += 4096;
+    }
+    end
 }
 
 /// Records the strings of an array of pointers: they lie one after the other.

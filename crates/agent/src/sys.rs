@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
 
 use crate::arch::processor;
+use crate::course;
 use crate::needs::{Need, needed};
 
 /// Makes a system call of the agent: not recorded, and not intercepted because it is in agent text.
@@ -110,7 +111,8 @@ pub fn futex_wake(word: &AtomicU32) {
 pub fn map_memory(len: usize) -> Option<*mut u8> {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);
     let flags = u64::from(raw::MAP_PRIVATE | raw::MAP_ANONYMOUS | raw::MAP_NORESERVE);
-    let at = call(Need::MapMemory, [0, len as u64, prot, flags, u64::MAX, 0]);
+    let hint = course::next_place(len as u64);
+    let at = call(Need::MapMemory, [hint, len as u64, prot, flags, u64::MAX, 0]);
     if at > 0 {
         keep_unlocked(at as u64, len as u64);
     }

@@ -14,7 +14,10 @@ use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all
 use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
-use crate::{actions, aio, clock, mapped, memory, native, rings, sys, threads, users};
+use crate::{
+    actions, aio, asked, clock, course, deferred, mapped, memory, native, rings, sys, threads,
+    users,
+};
 
 const ESRCH: i64 = -3;
 
@@ -223,7 +226,7 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     new.silent.set(index.is_none());
     new.mask.set(context.mask.get());
     new.fault_unsafe.set(context.fault_unsafe.get());
-    new.clockless.set(context.clockless.get());
+    new.set_clockless(context.clockless.get());
     new.resume.set(context.resume.get());
     new.slow_site.store(context.slow_site.load(Ordering::Relaxed), Ordering::Relaxed);
     new.altstack.set(if vfork { context.altstack.get() } else { NO_ALTSTACK });
@@ -308,6 +311,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     context.exec_announced.set(false);
     context.take_sigsys();
     context.dispatch.set(None);
+    deferred::forget(context);
     if sys::is_quiet() {
         context.slot.set(None);
         users::leave(context);
@@ -323,6 +327,9 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
         users::leave(context);
     }
     threads::arm_dispatch(context);
+    if course::is_answered() {
+        asked::begin(context);
+    }
 }
 
 /// Takes the slot that was reserved for the child. Returns false if there is none.

@@ -1,5 +1,6 @@
 //! `reenact import`: converts traces of other tools.
 
+mod ctf;
 pub mod format;
 mod input;
 mod strace;
@@ -23,6 +24,7 @@ const DAMAGE_SHOWN: usize = 20;
 /// Make a trace of another tool's.
 ///
 /// FILE may be a DataSeries file with system calls, as Re-Animator writes them or as `export` does,
+/// a CTF 1.8 trace (a directory with a file `metadata`, as LTTng, babeltrace2 and `export` write them),
 /// or what strace printed: best with `-f -ttt -T -xx -y -v -s 1000000`.
 /// What it does not hold is marked as not captured, and the trace says that it was imported: nothing
 /// proves that it is complete.
@@ -31,10 +33,11 @@ const DAMAGE_SHOWN: usize = 20;
 Examples:
   reenact import sqlite3.ds -o sqlite3.rnt
   reenact import strace.txt -o sqlite3.rnt
+  reenact import lttng-traces/auto-20261123-120000/kernel -o session.rnt
   zcat strace.txt.gz | reenact import - -o sqlite3.rnt
   reenact show sqlite3.rnt")]
 pub struct Args {
-    /// The file, `-` for standard input; its content tells the format
+    /// The file or directory, `-` for standard input; its content tells the format
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -61,13 +64,18 @@ impl Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let name = args.file.display();
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{name}: {error}"));
+    if args.file.is_dir() {
+        return ctf::import(&args.import());
+    }
     let mut file = source::file(&args.file).map_err(|error| fail(&error))?;
     let head = format::head(&mut file).map_err(|error| fail(&error))?;
     match Format::of(&head) {
         Some(Format::DataSeries) => from_dataseries(&args, file),
         Some(Format::Strace) => strace::import(&args.import(), file),
         None if head.starts_with(&trace::format::FILE_MAGIC) => Err(fail(&"it is a trace already")),
-        None => Err(fail(&"neither a DataSeries file nor the text of strace")),
+        None => Err(fail(
+            &"neither a DataSeries file, nor the text of strace, nor a directory with a CTF trace",
+        )),
     }
 }
 

@@ -10,6 +10,8 @@ mod filter;
 mod image;
 mod import;
 mod info;
+mod latest;
+mod manual;
 mod merge;
 mod message;
 mod output;
@@ -18,9 +20,12 @@ mod record;
 mod repair;
 mod replay;
 mod report;
+mod rerun;
 mod show;
 mod source;
 mod stat;
+mod suggest;
+mod terminal;
 mod units;
 
 #[cfg(test)]
@@ -32,7 +37,7 @@ mod sample;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -74,6 +79,7 @@ enum Command {
     Stat(stat::Args),
     Cat(cat::Args),
     Replay(replay::Args),
+    Rerun(rerun::Args),
     Report(report::Args),
     Export(export::Args),
     Import(import::Args),
@@ -83,6 +89,8 @@ enum Command {
     Compare(compare::Args),
     Image(image::Args),
     Doctor(doctor::Args),
+    Man(manual::Manual),
+    Completions(manual::Completions),
 }
 
 fn main() -> ExitCode {
@@ -94,6 +102,7 @@ fn main() -> ExitCode {
             Command::Stat(args) => stat::run(args),
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Rerun(args) => rerun::run(args),
             Command::Report(args) => report::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),
@@ -103,6 +112,8 @@ fn main() -> ExitCode {
             Command::Compare(args) => compare::run(args),
             Command::Image(args) => image::run(args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Man(args) => manual::show(&args, Cli::command()),
+            Command::Completions(args) => manual::complete(&args, Cli::command()),
         },
         Err(error) => return command_line(&error),
     };

@@ -2,7 +2,11 @@
 
 pub mod args;
 mod destination;
+mod habits;
 mod kernel;
+mod live;
+mod loaded;
+mod stack;
 mod summary;
 mod whom;
 mod written;
@@ -13,12 +17,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use recorder::start_thread;
 use recorder::{
     Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
 };
-use ring::{DataMode, Rings, Settings};
-use supervisor::{ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish};
+use recorder::{Sink, start_thread};
+use ring::{Course, DataMode, Rings, Settings, request};
+use supervisor::{
+    Asked, ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish,
+};
 use syscalls::abi::signals;
 use syscalls::record::GapWhy;
 use trace::event::EventKind;
@@ -26,12 +32,15 @@ use trace::event::EventKind;
 use crate::failure::Failure;
 use crate::message;
 use crate::output::Pending;
+use live::Live;
+use loaded::LoadedFiles;
 
 /// The agent, built for this version.
-static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
+pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
+    args.habits.check()?;
     kernel::end_leftovers(args.quiet);
     let Some((program, arguments)) = args.command.split_first() else {
         return kernel::record_machine(&args);
@@ -62,12 +71,15 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
         rings: match args.io_uring {
+            _ if args.rerunnable => Rings::Refused,
             args::Rings::Capture => Rings::Captured,
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
+        course: if args.rerunnable { Course::Rerunnable } else { Course::Recorded },
+        stack_bytes: args.callers.stacks().map_or(0, |stacks| stacks.bytes),
         tsc_hz: preamble.tsc_hz,
     });
     let output = destination::create(&args, program)?;
@@ -83,7 +95,17 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data,
         mappings: args.mmap.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
+        stacks: args.callers.stacks(),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
+    };
+    let live = match &output.sink {
+        Sink::File(file) if args.live => {
+            Some(Live::begin(file, output.pending.path()).map_err(|e| ours(&e))?)
+        }
+        _ if args.live => {
+            return Err(Failure::Recorder("--live needs a trace in a file, not in a pipe".into()));
+        }
+        _ => None,
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
@@ -92,7 +114,12 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         handle: recorder.handle(),
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         ahead: Ahead::default(),
+        wants_callers: args.callers.stacks().is_some(),
         outside,
+        loaded: match args.rerunnable {
+            true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
+            false => None,
+        },
         output: output.pending,
         misplaced: None,
     };
@@ -114,7 +141,13 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         };
         start_thread("wait", wait).map_err(|error| ours(&error))?
     };
-    let program = Program { name: program, args: arguments, stdout_to_stderr: output.is_stdout };
+    let program = Program {
+        name: program,
+        args: arguments,
+        stdout_to_stderr: output.is_stdout,
+        fixed_addresses: args.rerunnable,
+        exactly: None,
+    };
     if let Err(error) = supervisor.launch(program, &mut observer) {
         let failure = launch_failure(&error);
         // Die of the same signal, as a shell does. No trace is left, as with any other failure.
@@ -132,6 +165,9 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         return Ok(end_by(signal));
     }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
+    if let Some(live) = live {
+        live.end();
+    }
     let mut len = None;
     match summary {
         Ok(summary) => {
@@ -139,6 +175,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
                 message::notes(&summary::notes(&summary, path));
+                summary::more(path, args.summary);
             }
         }
         Err(error) => message::note(&format!("{error}")),
@@ -191,7 +228,11 @@ struct Glue {
     kernel: Option<KernelEvents>,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
+    /// The callers of calls are looked for.
+    wants_callers: bool,
     outside: state::Outside,
+    /// Files that programs map, if they are noted.
+    loaded: Option<LoadedFiles>,
     output: Pending,
     /// Warning that the trace has another name than requested.
     misplaced: Option<String>,
@@ -235,6 +276,9 @@ impl Observer for Glue {
             kernel.admit(pid);
             self.handle.follow(pid);
         }
+        if self.wants_callers {
+            self.handle.maps(process, pid);
+        }
         let before = self.ahead.take(process);
         if before.is_none() {
             self.handle.process_seen(process, pid);
@@ -247,6 +291,9 @@ impl Observer for Glue {
         if let Ok(mut state) = after.map_or_else(|| state::read_state(pid, process), Ok) {
             self.outside.mark(&mut state);
             self.tell(EventKind::State(Box::new(state)));
+        }
+        if let Some(loaded) = &mut self.loaded {
+            loaded.image(pid, process);
         }
     }
 
@@ -296,6 +343,12 @@ impl Observer for Glue {
         let who = recorder::Who { pid, tid, owner, thread };
         let answer = Box::new(|reply| answer.give(reply));
         self.handle.mapped(recorder::Asked { who, wish, answer });
+    }
+
+    fn asked(&mut self, asked: Asked) {
+        if let (request::FILE, Some(loaded)) = (asked.what, &mut self.loaded) {
+            loaded.mapped(asked);
+        }
     }
 }
 

@@ -18,6 +18,8 @@ use trace::Trace;
 use trace::event::{Call, EventKind, GapWhy, KernelEvent, Outcome};
 use trace::kernel::{KernelKind, KernelLayout, KernelValue};
 
+pub use names::{arguments, event as event_name, field as field_name, letters as request_letters};
+
 use metadata::{Class, Head, Type};
 use stream::Stream;
 
@@ -301,7 +303,7 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
 
     /// Writes the returns up to a time.
     fn return_until(&mut self, now: u64) -> Result<(), E> {
-        while self.returns.peek().is_some_and(|Reverse(next)| next.time < now) {
+        while self.returns.peek().is_some_and(|Reverse(next)| next.time <= now) {
             let Some(Reverse(Return { time, tid, pid, nr, ret, .. })) = self.returns.pop() else {
                 break;
             };

@@ -36,6 +36,8 @@ const REQUEST_BITS: [(u8, u32); 7] = [
     (b'M', 1 << 6),
     (b'E', 1 << 7),
 ];
+/// How many of these say what is done.
+const KINDS_OF_REQUESTS: usize = 3;
 /// A flush before a request, and one after it.
 const FLUSH_BITS: [u32; 2] = [1 << 10, 1 << 9];
 
@@ -79,6 +81,23 @@ pub fn request(letters: &[u8]) -> u32 {
     bits
 }
 
+/// The letters of a request, by the bits of LTTng.
+pub fn letters(bits: u32) -> String {
+    let before = if bits & FLUSH_BITS[0] != 0 { "F" } else { "" };
+    let after = if bits & FLUSH_BITS[1] != 0 { "F" } else { "" };
+    let mut letters = String::from(before);
+    // What is to be done stands before the flags of how.
+    for (at, (letter, bit)) in REQUEST_BITS.iter().enumerate() {
+        if at == KINDS_OF_REQUESTS {
+            letters.push_str(after);
+        }
+        if bits & bit != 0 {
+            letters.push(char::from(*letter));
+        }
+    }
+    letters
+}
+
 /// The names of a call's arguments, if LTTng has them.
 pub fn arguments(nr: u16) -> Option<&'static [&'static str]> {
     BY_NUMBER.get(&nr).map(Vec::as_slice)
@@ -119,6 +138,10 @@ mod tests {
     fn letters_are_bits() {
         assert_eq!(request(b"WS"), 1 | 1 << 5);
         assert_eq!(request(b"FWFSM"), 1 << 10 | 1 | 1 << 9 | 1 << 5 | 1 << 6);
+        assert_eq!(
+            (letters(1 | 1 << 5), letters(1 << 10 | 1 | 1 << 9)),
+            ("WS".into(), "FWF".into())
+        );
         assert_eq!(request(b"RA"), 1 << 2 | 1 << 3);
     }
 }

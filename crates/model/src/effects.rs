@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use syscalls::abi::errno;
 use syscalls::abi::files::{
-    AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE,
+    AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE, O_WRONLY,
 };
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::{RESULT, part};
@@ -121,6 +121,7 @@ pub fn word_behind(call: &Call, arg: u8, at: u8, contents: &mut dyn Contents) ->
 pub(crate) fn of_call(
     world: &mut World,
     call: &Call,
+    submitted: Option<u64>,
     contents: &mut dyn Contents,
     step: &mut Step,
 ) {
@@ -133,8 +134,11 @@ pub(crate) fn of_call(
     if shape.act == Act::Close {
         // Close frees the number early in the call, even if it returns an error.
         let bad = matches!(call.outcome, Outcome::Returned { ret, .. } if ret == -i64::from(errno::EBADF));
-        if !bad {
-            step.at_entry.push(Effect::Close { fd: call.args[0] as i32 });
+        let fd = call.args[0] as i32;
+        // An operation has closed it before it was given anew.
+        let is_newer = submitted.is_some_and(|since| look.world.was_given(step.thread, fd, since));
+        if !bad && !is_newer {
+            step.at_entry.push(Effect::Close { fd });
         }
         return;
     }
@@ -145,6 +149,9 @@ pub(crate) fn of_call(
     {
         look.world.expect_filters();
         step.at_exit.push(Effect::Filter { program, all_threads });
+    }
+    if shape.act == Act::SetUpRing {
+        look.world.expect_operations();
     }
     match shape.act {
         Act::Duplicate => look.duplicate(ret, step),
@@ -527,9 +534,13 @@ impl<'a> Look<'a> {
             Gives::Object(name) => (Origin::Anonymous, object_name(name)),
             _ => (Origin::Anonymous, object_name(&self.shape.name)),
         };
-        for fd in bytes.chunks_exact(4) {
+        // A pipe's first end reads, its second one writes.
+        for (fd, access) in bytes.chunks_exact(4).zip([0, O_WRONLY]) {
             let fd = i32::from_le_bytes(fd.try_into().expect("chunks of 4"));
-            let description = Description::of(origin, path.clone());
+            let description = match origin {
+                Origin::Pipe => Description::end_of_pipe(path.clone(), access),
+                _ => Description::of(origin, path.clone()),
+            };
             let entry = Descriptor { description, close_on_exec };
             step.at_exit.push(Effect::Install { fd, entry });
         }

@@ -236,6 +236,11 @@ pub fn kernel_row(system: &str, name: &str) -> Option<&'static KernelRow> {
     KERNEL_ROWS.iter().find(|row| row.system == system && row.name == name)
 }
 
+/// All rows.
+pub fn kernel_rows() -> impl Iterator<Item = &'static KernelRow> {
+    KERNEL_ROWS.iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -41,6 +41,8 @@ pub struct KernelScope {
     pub is_whole: bool,
     /// The condition, as it was asked for.
     pub text: String,
+    /// The recorder's process; 0 if it is not known.
+    pub recorder: u32,
 }
 
 impl KernelTask {
@@ -88,13 +90,20 @@ impl KernelScope {
     /// What an event says, if it is of this kind.
     pub fn of(event: &OtherEvent) -> Option<KernelScope> {
         let mut fields = Fields::of(event, event_number::KERNEL_SCOPE)?;
-        Some(KernelScope { is_whole: fields.small() != 0, text: fields.text() })
+        Some(KernelScope {
+            is_whole: fields.small() != 0,
+            text: fields.text(),
+            recorder: fields.small(),
+        })
     }
 
     /// The event that says it.
     pub fn event(&self, row: &'static EventRow) -> OtherEvent {
-        let values =
-            vec![FieldValue::Unsigned(self.is_whole.into()), FieldValue::Text(self.text.clone())];
+        let values = vec![
+            FieldValue::Unsigned(self.is_whole.into()),
+            FieldValue::Text(self.text.clone()),
+            FieldValue::Unsigned(self.recorder.into()),
+        ];
         OtherEvent { row, values }
     }
 }
@@ -156,7 +165,7 @@ mod tests {
         assert_eq!(KernelTask::of(&task.event(row)), Some(task.clone()));
         assert_eq!(KernelScope::of(&task.event(row)), None);
         let row = row_of(event_number::KERNEL_SCOPE).unwrap();
-        let scope = KernelScope { is_whole: true, text: "uid=0".into() };
+        let scope = KernelScope { is_whole: true, text: "uid=0".into(), recorder: 7 };
         assert_eq!(scope.event(row).values.len(), row.fields.len());
         assert_eq!(KernelScope::of(&scope.event(row)), Some(scope));
     }

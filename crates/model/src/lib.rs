@@ -4,6 +4,7 @@
 //! Stored bytes are read through [`Contents`].
 
 mod budget;
+pub mod callers;
 mod conditions;
 pub mod contents;
 pub mod decode;

@@ -58,7 +58,8 @@ pub fn watched(event: &Event) -> u8 {
     }
 }
 
-fn is_watched(event: &Event) -> bool {
+/// Returns true if a call has mapped a file that is watched.
+pub fn is_watched(event: &Event) -> bool {
     matches!(watched(event), watched::YES | watched::LATER | watched::READS)
 }
 
@@ -202,6 +203,20 @@ fn pages(start: u64, length: u64) -> Range<u64> {
 pub fn is_store(kind: &EventKind) -> bool {
     let numbers = [event_number::MMAP_WRITE, event_number::MMAP_READ];
     matches!(kind, EventKind::Other(other) if numbers.contains(&other.row.number))
+}
+
+/// Returns the process that an event of the recorder's own is about, if it names one.
+pub fn process_of(event: &Event) -> Option<u32> {
+    let part = event.parts().iter().find(|part| part.id == part_id::PROCESS)?;
+    match part.value {
+        PartValue::Number(number) => u32::try_from(number).ok(),
+        PartValue::Bytes(_) => None,
+    }
+}
+
+/// Returns true if an event tells that all mapped files of a process were looked at.
+pub fn is_look(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Other(other) if other.row.number == event_number::MMAP_LOOK)
 }
 
 /// What a process has stored to a mapped file, or read of it.

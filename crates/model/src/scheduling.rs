@@ -20,7 +20,7 @@ use crate::happenings::{Entered, Happening, Happenings};
 use crate::kernel_tasks::{KernelScope, KernelTask};
 
 pub use cpus::{Cpu, CpuTimes};
-pub use pieces::{Doing, InCall, Piece, Times, Waker};
+pub use pieces::{Doing, InCall, Interruption, Piece, Times, Waker};
 pub use reasons::may_wait_for;
 pub use thread::{Sink, Thread};
 
@@ -92,9 +92,20 @@ impl Scheduling {
         self.scope.as_ref()
     }
 
-    /// Returns true if all events about a thread are in the trace.
-    pub fn is_whole(&self, thread: &Thread) -> bool {
-        thread.is_followed || self.scope.as_ref().is_none_or(|scope| scope.is_whole)
+    /// Returns true if all events about a thread are in the trace, and it is none of the recorder's.
+    pub fn is_told(&self, thread: &Thread) -> bool {
+        let is_whole = self.scope.as_ref().is_none_or(|scope| scope.is_whole);
+        thread.is_followed || (is_whole && !self.is_recorders(thread))
+    }
+
+    /// Returns true if a thread is one of the recorder's own.
+    pub fn is_recorders(&self, thread: &Thread) -> bool {
+        self.recorder().is_some_and(|recorder| thread.pid == Some(recorder))
+    }
+
+    /// The recorder's process, if the trace tells.
+    pub fn recorder(&self) -> Option<u32> {
+        self.scope.as_ref().map(|scope| scope.recorder).filter(|recorder| *recorder != 0)
     }
 
     /// The living thread with an id.
@@ -456,6 +467,9 @@ impl Scheduling {
         let of_cpu = self.cpu(cpu);
         let Some(id) = of_cpu.task() else { return };
         let is_interrupted = of_cpu.depth() > 0;
+        if let Some((from, is_soft)) = of_cpu.interruption().filter(|(from, _)| *from < now) {
+            sink.interrupted(&Interruption { cpu, task: id, is_soft, from, to: now });
+        }
         let parts = match self.thread_mut(id) {
             Some(thread) => thread.ran(is_interrupted, now, sink),
             None => [0; 2],

@@ -3,6 +3,7 @@
 mod credentials;
 mod directory;
 mod fold;
+mod given;
 mod outstanding;
 mod spawned;
 mod tasks;
@@ -30,6 +31,7 @@ pub use credentials::{Credentials, IdSet};
 pub(crate) use credentials::{CredentialsChange, IdChange, given};
 pub use directory::Directory;
 use directory::{Cwd, copy};
+use given::Given;
 use outstanding::Outstanding;
 use spawned::{Creator, Spawned, claim, push};
 pub use ties::Ties;
@@ -146,6 +148,7 @@ pub struct World {
     late: BTreeMap<u32, (u32, VecDeque<Spawned>)>,
     budget: Budget,
     open_ids: OpenIds,
+    given: Given,
     /// Number of descriptors and tasks left out for lack of budget.
     left_out: u64,
     /// What is in events of the kernel.
@@ -294,6 +297,17 @@ impl World {
     /// Makes a working directory with the initial root.
     pub(crate) fn directory_at(&self, path: impl Into<Vec<u8>>) -> Rc<Directory> {
         self.directory_in(Place { mount: 0, path: path.into() }, None)
+    }
+
+    /// A ring was made: operations will be submitted to it.
+    pub(crate) fn expect_operations(&mut self) {
+        self.given.submits();
+    }
+
+    /// Returns true if a call has given a number to a file since then.
+    pub(crate) fn was_given(&self, thread: u32, fd: i32, since: u64) -> bool {
+        let process = self.threads.get(&thread).map(|thread| thread.process);
+        process.is_some_and(|process| self.given.has(process, fd, since))
     }
 
     pub(crate) fn next_pipe(&mut self) -> u64 {

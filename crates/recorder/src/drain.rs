@@ -153,7 +153,7 @@ impl Drain {
     fn read_mail(&mut self) {
         for message in self.mailbox.take() {
             match message {
-                Message::Event(event) => self.out.event(event.thread, event.tsc, event.kind),
+                Message::Event(event) => self.out.whole_event(event),
                 Message::Seen(watched) => self.processes.add(watched),
                 Message::Died { process, tsc, status, more } => {
                     self.processes.died(process, tsc, status, more);
@@ -176,6 +176,13 @@ impl Drain {
                 Message::Stored(stored, tsc) => {
                     self.out.stored(&stored, tsc);
                     self.mailbox.stored(stored.bytes);
+                }
+                Message::Looked { process, since, pages, tsc } => {
+                    self.out.looked((process, since), pages, tsc);
+                }
+                Message::WithBytes(event, bytes) => {
+                    self.out.with_bytes(*event, &bytes);
+                    self.mailbox.stored(bytes);
                 }
                 Message::Follow { pid, tsc } => {
                     if let Some(kernel) = &self.options.kernel {
@@ -298,15 +305,14 @@ impl Drain {
         let files = self.mailbox.left(process);
         let Some(first) = files.first().filter(|_| self.stopped.is_none()) else { return };
         let text = format!(
-            "process {process} was killed: what it had stored to {}{} since the last look is missing",
+            "it was killed: what it had stored to {}{} since the last look is missing",
             String::from_utf8_lossy(first),
             if files.len() > 1 { " and other mapped files" } else { "" }
         );
         if let Some(changes) = &mut self.out.changes {
             files.into_iter().for_each(|file| changes.mapped(process, tsc, file));
         }
-        let kind = EventKind::Gap { why: GapWhy::Unwatched, detail: unwatched::KILLED, text };
-        self.out.event(RECORDER, tsc, kind);
+        self.out.gap_of(process, tsc, GapWhy::Unwatched, unwatched::KILLED, text);
     }
 
     /// Notices that a program has set the flags that stop agents, which only the recorder may set,

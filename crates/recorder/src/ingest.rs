@@ -3,6 +3,7 @@
 //! The traced program can overwrite these bytes at any time. So every word is read once and
 //! checked, and nothing grows without a bound.
 
+mod callers;
 pub(crate) mod in_flight;
 mod note;
 mod operations;
@@ -10,11 +11,13 @@ mod stream;
 mod unfollowed;
 mod withhold;
 
+use syscalls::operations::OPERATIONS_FIRST;
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
-    START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, unwatched, watched,
+    STACK_ARG, START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, signal_place,
+    unwatched, watched,
 };
-use trace::event::{BLOB_BYTES_MAX, Content, EventKind, INLINE_BYTES_MAX, Outcome};
+use trace::event::{BLOB_BYTES_MAX, Content, Event, EventKind, INLINE_BYTES_MAX, Outcome};
 use trace::parts::{Part, PartValue, part_id};
 use trace::{CallRef, ContentRef, DataRef};
 
@@ -218,6 +221,10 @@ impl Stream {
                 content = &[];
             }
             Fate::Forgotten => content = &[],
+            Fate::Stack => {
+                self.stack.extend_from_slice(content);
+                content = &[];
+            }
         }
         if arriving.item.is_inline() {
             self.inline.extend_from_slice(content);
@@ -304,6 +311,9 @@ impl Stream {
                 self.unfollowed = None;
                 let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
                 self.settle_submissions(ret, out);
+                if call.nr >= OPERATIONS_FIRST && self.was_late() {
+                    out.changes.iter_mut().for_each(|changes| changes.late(call.nr, ret));
+                }
                 self.watched = header.a;
                 self.parts.extend_from_slice(watched_part(self.watched));
                 if header.c != 0 {
@@ -374,7 +384,12 @@ impl Stream {
                 info.copy_from_slice(&body[16..16 + SIGINFO_BYTES]);
                 let handler = word_of(body, 1);
                 let kind = EventKind::Signal { signal: header.a, handler, info };
-                out.event(me.thread, word_of(body, 0), kind);
+                let mut event = Event::new(me.thread, word_of(body, 0), kind);
+                if header.b != signal_place::AFTER_A_CALL {
+                    let place = Part::number(part_id::SIGNAL_PLACE, header.b.into());
+                    event.extras.get_or_insert_default().parts.push(place);
+                }
+                out.whole_event(event);
             }
             RecordKind::Stall => {
                 // A thread may wait for room in the middle of a call, which then stays open.
@@ -453,6 +468,9 @@ impl Stream {
         }
         if self.items.len() >= ITEMS_MAX {
             return Err("a call with too many buffers");
+        }
+        if header.a == STACK_ARG {
+            return self.begin_stack(header, stored, out);
         }
         let hash = (flags & data_flag::HASH != 0)
             .then(|| u128::from(word_of(body, 2)) | u128::from(word_of(body, 3)) << 64);
@@ -536,6 +554,9 @@ impl Stream {
         {
             self.note(thread, call, outcome, changes);
         }
+        if out.stacks.is_some() {
+            self.find_callers(call, outcome, out);
+        }
         let bare = CallRef {
             nr,
             flags,
@@ -594,6 +615,7 @@ impl Stream {
     }
 
     fn clear(&mut self) {
+        self.stack.clear();
         self.not_whole = false;
         self.withheld.told.clear();
         self.parts.clear();

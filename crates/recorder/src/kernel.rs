@@ -266,7 +266,8 @@ impl Taking {
         let is_whole = self.chosen.is_none();
         let row = row_of(event_number::KERNEL_SCOPE).expect("the table has it");
         let words: Vec<String> = self.conditions.iter().map(Condition::to_string).collect();
-        let scope = KernelScope { is_whole, text: words.join(",") };
+        let recorder = if ftrace::names_processes_as_we_do() { std::process::id() } else { 0 };
+        let scope = KernelScope { is_whole, text: words.join(","), recorder };
         out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
         for (time, task) in std::mem::take(&mut self.tasks) {
             tell(&task, time, out);

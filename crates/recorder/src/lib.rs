@@ -31,6 +31,7 @@ mod processes;
 mod rights;
 mod sink;
 mod slots;
+mod stacks;
 pub mod state;
 mod stored;
 mod summary;
@@ -64,6 +65,8 @@ use crate::policy::Policy;
 pub use crate::policy::{DataRule, DataRules};
 use crate::processes::Processes;
 pub use crate::sink::Sink;
+use crate::stacks::Stacks;
+pub use crate::stacks::{CALLERS_MAX, Kept, StackOptions};
 pub use crate::summary::Summary;
 use crate::watch::Watch;
 use crate::watched::Watched;
@@ -128,6 +131,10 @@ impl Recorder {
                 let policy = Policy::new(options.data.clone(), Arc::clone(&mailbox));
                 out.policy = Some(Box::new(policy));
             }
+            out.stacks = options
+                .stacks
+                .as_ref()
+                .map(|options| Box::new(Stacks::new(options, Arc::clone(&mailbox))));
             out.changes = Some(Box::new(Changes::new()));
             let frame = Frame { options, own, epoch };
             Drain::new(arena, mailbox, out, processes, clock, frame).run()
@@ -166,6 +173,13 @@ impl Handle {
         self.mailbox.leave(Message::Event(event));
     }
 
+    /// Adds an event with bytes, which its part `buffers` then names. Returns false if there is too much
+    /// to be written already.
+    #[must_use]
+    pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        self.mailbox.leave_with_bytes(event, bytes)
+    }
+
     /// Adds an event to the recorder's own stream, with the current time.
     pub fn tell(&self, kind: EventKind) {
         self.mailbox.tell(kind);
@@ -177,6 +191,13 @@ impl Handle {
         if !self.mailbox.is_known(process) {
             self.mailbox.leave(Message::Seen(Watched::open(process, pid)));
         }
+    }
+
+    /// Reports what a process has mapped that begins a program, and is stopped: where callers are
+    /// wanted.
+    pub fn maps(&self, process: u32, pid: u32) {
+        let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        self.mailbox.maps.leave(process, pid, text);
     }
 
     /// Reports that the agent was placed into the process's new image: an IMAGE record will follow.

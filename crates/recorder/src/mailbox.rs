@@ -12,6 +12,7 @@ use syscalls::record::GapWhy;
 use trace::event::{Event, EventKind, ProcessState, RECORDER};
 
 use crate::host;
+use crate::stacks::SeenMaps;
 use crate::stored::{Spare, Stored};
 use crate::watched::Watched;
 
@@ -19,6 +20,8 @@ use crate::watched::Watched;
 const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
+/// The same for bytes of events, which are left out beyond it.
+const BYTES_MAX: usize = 256 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A message to the drain thread.
@@ -69,6 +72,19 @@ pub(crate) enum Message {
     Unrecorded(u32),
     /// A process has stored to a mapped file, as was found at this time.
     Stored(Box<Stored>, u64),
+    /// All mapped files of a process were looked at.
+    Looked {
+        /// Its number.
+        process: u32,
+        /// When the look began.
+        since: u64,
+        /// How many pages were found.
+        pages: u64,
+        /// When it had ended.
+        tsc: u64,
+    },
+    /// An event with bytes to be stored.
+    WithBytes(Box<Event>, Vec<u8>),
     /// Asks whether a process with this id is or was recorded.
     IsRecorded {
         /// The id.
@@ -91,6 +107,8 @@ pub(crate) enum Message {
 
 /// A queue of messages that can wake the drain thread.
 pub(crate) struct Mailbox {
+    /// What processes had mapped as they began programs.
+    pub maps: SeenMaps,
     arena: Arena,
     queue: Mutex<VecDeque<Message>>,
     /// Bytes stored to mapped files that are in the queue.
@@ -112,7 +130,19 @@ impl Mailbox {
         let (filled, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         let stored_bytes = AtomicUsize::new(0);
         let (queue, known, uncollected, watched, spare) = <_>::default();
-        Mailbox { arena, queue, stored_bytes, spare, uncollected, watched, filled, closed, known }
+        let maps = SeenMaps::default();
+        Mailbox {
+            maps,
+            arena,
+            queue,
+            stored_bytes,
+            spare,
+            uncollected,
+            watched,
+            filled,
+            closed,
+            known,
+        }
     }
 
     /// Discards all present and future messages.
@@ -161,6 +191,23 @@ impl Mailbox {
         self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Queues that all mapped files of a process were looked at, from this time on.
+    pub fn looked(&self, process: u32, since: u64, pages: u64) {
+        self.leave(Message::Looked { process, since, pages, tsc: host::tsc() });
+    }
+
+    /// Queues an event with bytes. Returns false if there is too much already.
+    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
+        if self.stored_bytes.load(Ordering::Relaxed) > BYTES_MAX {
+            return false;
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stored_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+        queue.push_back(Message::WithBytes(Box::new(event), bytes));
+        self.filled.store(true, Ordering::SeqCst);
+        true
     }
 
     /// Notes the files to which a process may store from now on.

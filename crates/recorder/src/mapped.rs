@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use kin::start_thread;
 use ring::{Mapped, answer};
 
+use crate::host;
 use crate::mailbox::Mailbox;
 
 use self::process::Process;
@@ -106,7 +107,8 @@ const FAULT: Duration = Duration::from_micros(10);
 /// Starts the thread. It ends when nobody can ask any more.
 pub(crate) fn start(mailbox: Arc<Mailbox>, terms: Terms) -> io::Result<Sender<Asked>> {
     let (ask, asked) = channel();
-    let watch = move || Watch { mailbox, terms, processes: HashMap::new() }.serve(&asked);
+    let watch =
+        move || Watch { mailbox, terms, looked_tsc: 0, processes: HashMap::new() }.serve(&asked);
     start_thread("mapped", watch)?;
     Ok(ask)
 }
@@ -114,6 +116,8 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, terms: Terms) -> io::Result<Sender<As
 struct Watch {
     mailbox: Arc<Mailbox>,
     terms: Terms,
+    /// When the last look of all began.
+    looked_tsc: u64,
     /// By number.
     processes: HashMap<u32, Process>,
 }
@@ -158,10 +162,20 @@ impl Watch {
     fn look(&mut self, until: Option<Instant>) -> Duration {
         let began = Instant::now();
         let mut pages = 0;
-        self.processes.retain(|_, process| {
+        let now = host::tsc();
+        // What this look leaves out was collected after the one before had begun.
+        let since = if until.is_some() { self.looked_tsc } else { now };
+        self.looked_tsc = now;
+        self.processes.retain(|number, process| {
             let mut tell = |stored| self.mailbox.store(stored);
-            pages += process.collect(&Scope::Until(until), None, &self.terms, &mut tell);
-            process.is_there()
+            let found = process.collect(&Scope::Until(until), None, &self.terms, &mut tell);
+            pages += found;
+            // Of one that is gone, not all was found.
+            let is_there = process.is_there();
+            if is_there {
+                self.mailbox.looked(*number, since, found);
+            }
+            is_there
         });
         began.elapsed() + FAULT * u32::try_from(pages).unwrap_or(u32::MAX)
     }

@@ -1,5 +1,6 @@
 //! What a user may choose about a recording.
 
+use crate::stacks::StackOptions;
 use std::time::Duration;
 
 use ring::Mappings;
@@ -30,6 +31,8 @@ pub struct Options {
     pub mappings_every: Every,
     /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
+    /// Chains of callers, if they are wanted.
+    pub stacks: Option<StackOptions>,
     /// Events of the kernel that are recorded as well.
     pub kernel: Option<KernelEvents>,
 }

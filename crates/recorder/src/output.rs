@@ -4,9 +4,14 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use syscalls::record::{GapWhy, data_flag, enter_flag};
-use trace::event::{BLOB_BYTES_MAX, BlobId, Event, EventKind, RECORDER, Totals};
+use trace::event::{
+    BLOB_BYTES_MAX, BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER, Totals,
+};
+use trace::event_table::row_of;
+use trace::format::{event_number, zigzag};
 use trace::kernel::KernelRef;
 use trace::manifest::{Ending, Entry, ManifestWriter};
+use trace::parts::{Part, part_id};
 use trace::sources::{Source, SourcesWriter};
 use trace::{CallRef, ContentRef, DataRef, Finished, WriteError, Writer};
 
@@ -14,6 +19,7 @@ use crate::changes::Changes;
 use crate::ingest::in_flight::InFlight;
 use crate::policy::Policy;
 use crate::sink::DiskSpace;
+use crate::stacks::Stacks;
 use crate::stored::Stored;
 
 /// Bytes handed to the writer between two checks of the remaining room.
@@ -52,6 +58,8 @@ pub(crate) struct Output {
     spare: Vec<Vec<u8>>,
     /// Decides what is kept of contents, where rules by path exist.
     pub policy: Option<Box<Policy>>,
+    /// Finds the callers of calls, if they are wanted.
+    pub stacks: Option<Box<Stacks>>,
     /// Follows what the program changes.
     pub changes: Option<Box<Changes>>,
     /// Operations whose completion was not read yet.
@@ -116,6 +124,7 @@ impl Output {
             last_tsc: 0,
             spare: Vec::new(),
             policy: None,
+            stacks: None,
             changes: None,
             in_flight: InFlight::default(),
             calls_written: 0,
@@ -191,16 +200,25 @@ impl Output {
 
     /// Hands over an event that is no call.
     pub fn event(&mut self, thread: u32, tsc: u64, kind: EventKind) {
+        self.whole_event(Event::new(thread, tsc, kind));
+    }
+
+    /// The same for an event that may have more than what its kind says.
+    pub fn whole_event(&mut self, event: Event) {
+        let (thread, tsc, kind) = (event.thread, event.tsc, &event.kind);
         if let Some(policy) = &mut self.policy {
-            policy.event(thread, tsc, &kind);
+            policy.event(thread, tsc, kind);
         }
         if let Some(changes) = &mut self.changes {
-            changes.event(thread, tsc, &kind);
+            changes.event(thread, tsc, kind);
+        }
+        if let Some(stacks) = &mut self.stacks {
+            stacks.event(&kind, thread);
         }
         if self.discarding {
             return;
         }
-        let data_bytes = match &kind {
+        let data_bytes = match kind {
             EventKind::Image { data, .. } => data.iter().map(|data| data.content.len()).sum(),
             _ => 0u64,
         };
@@ -212,10 +230,39 @@ impl Output {
             }
         }
         self.data_bytes += data_bytes;
-        if let EventKind::Gap { why, text, .. } = &kind {
+        if let EventKind::Gap { why, text, .. } = kind {
             self.count_gap(*why, text);
         }
-        self.write(Event::new(thread, tsc, kind));
+        self.write(event);
+    }
+
+    /// Hands over a gap of a process, which the event names.
+    pub fn gap_of(&mut self, process: u32, tsc: u64, why: GapWhy, detail: u64, text: String) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        self.count_gap(why, &text);
+        let kind = EventKind::Gap { why, detail, text };
+        self.write(with_parts(tsc, kind, vec![Part::number(part_id::PROCESS, process.into())]));
+    }
+
+    /// Hands over that all mapped files of a process were looked at, from this time on.
+    pub fn looked(&mut self, (process, since): (u32, u64), pages: u64, tsc: u64) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        let row = row_of(event_number::MMAP_LOOK).expect("the table has it");
+        // The event may get a later time than this one, but not the time that it tells.
+        let tsc = self.last_tsc.max(tsc);
+        let ticks = (since as i64).wrapping_sub(tsc as i64).min(0);
+        let parts = vec![
+            Part::number(part_id::SUBMITTED, zigzag(ticks)),
+            Part::number(part_id::PROCESS, process.into()),
+        ];
+        let values = vec![FieldValue::Unsigned(pages)];
+        self.write(with_parts(tsc, EventKind::Other(OtherEvent { row, values }), parts));
     }
 
     fn write(&mut self, mut event: Event) {
@@ -240,6 +287,15 @@ impl Output {
         self.unchecked += EVENT_BYTES;
         self.data_bytes += stored.bytes.len() as u64;
         self.write(stored.event(ids, tsc));
+    }
+
+    /// Hands over an event whose part `buffers` is to have these bytes.
+    pub fn with_bytes(&mut self, mut event: Event, bytes: &[u8]) {
+        let ids: Vec<_> =
+            bytes.chunks(BLOB_BYTES_MAX).map(|piece| Some(self.blob(piece))).collect();
+        self.data_bytes += bytes.len() as u64;
+        event.extras.get_or_insert_default().parts.push(Part::buffers(&ids));
+        self.whole_event(event);
     }
 
     /// Hands over an event of the kernel.
@@ -473,4 +529,9 @@ impl Output {
             self.spare.push(buffer);
         }
     }
+}
+/// An event of the recorder's own with optional parts.
+fn with_parts(tsc: u64, kind: EventKind, parts: Vec<Part>) -> Event {
+    let extras = Extras { parts, later_fields: Vec::new() };
+    Event { extras: Some(Box::new(extras)), ..Event::new(RECORDER, tsc, kind) }
 }

@@ -37,15 +37,29 @@ const ALARM: &str = "1;31";
 
 /// Appends the line of an event, if it has one.
 pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents, look: Look) {
+    let before = out.len();
+    prefix(out, moment, look.seq);
+    if told(out, moment, contents, look) {
+        out.push('\n');
+    } else {
+        out.truncate(before);
+    }
+}
+
+/// Appends what a line says of an event, without time and thread. Returns false if it has none.
+pub fn told(
+    out: &mut String,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    look: Look,
+) -> bool {
     let text = match &moment.event.kind {
         EventKind::Call(call) => {
-            prefix(out, moment, look.seq);
             self::call(out, call, moment, contents, look);
-            out.push('\n');
-            return;
+            return true;
         }
-        EventKind::State(_) | EventKind::KernelLayout(_) | EventKind::Unknown(_) => return,
-        EventKind::End { .. } if moment.is_last_thread() => return,
+        EventKind::State(_) | EventKind::KernelLayout(_) | EventKind::Unknown(_) => return false,
+        EventKind::End { .. } if moment.is_last_thread() => return false,
         EventKind::Signal { signal, info, .. } => {
             let mut text = String::from("--- ");
             let number = i32::from(*signal);
@@ -95,9 +109,8 @@ pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents,
             None => (YELLOW, fields(other)),
         },
     };
-    prefix(out, moment, look.seq);
     paint(out, look, text.0, &text.1);
-    out.push('\n');
+    true
 }
 
 /// Formats what was stored to a mapped file, or read of it.

@@ -161,6 +161,7 @@ function build() {
     part("calls", "Calls", calls.box, heat.box, grid(latency, sizes), sizeBars(data).box),
     part("files", "Files", map.box, offsets.box, files.box),
     part("tasks", "Processes and threads", laneChart(data).box, processes.box),
+    ...(data.kernel ? [part("kernel", "What threads and CPUs did", ...kernelParts(data).map((it) => it.box))] : []),
     part("errors", "Errors", errors.box),
     ...(replay.length ? [part("replay", "Replay", replay[0].box, replay[1].box)] : []),
   ];

@@ -1,7 +1,11 @@
+const pageSpan = span;
+
 // Makes a canvas with a horizontal time axis. `spec` has the callbacks height(plane), left(plane),
 // rows(plane): [position, text] of the vertical axis's marks, paint(plane, context), and
-// tell(plane, ns, y): lines for the pointer's box, or nothing. `unit` names the vertical axis.
+// tell(plane, ns, y): lines for the pointer's box, or nothing. `unit` names the vertical axis, `axis` is a
+// time span of its own.
 function timePlane(it, spec) {
+  const span = spec.axis || pageSpan;
   const canvas = element("canvas", {});
   const hair = element("div", { class: "hair", hidden: true });
   const select = element("div", { class: "select", hidden: true });
@@ -92,14 +96,15 @@ function axes(plane, context, spec) {
   context.strokeRect(left + 0.5, top + 0.5, inner - 1, height - 1);
   context.textAlign = "center";
   context.textBaseline = "top";
-  const ticks = timeTicks(plane.width);
+  const axis = spec.axis || span;
+  const ticks = timeTicks(plane.inner, axis);
   for (const ns of ticks) {
     const x = Math.round(plane.x(ns)) + 0.5;
     context.beginPath();
     context.moveTo(x, top + height);
     context.lineTo(x, top + height + 4);
     context.stroke();
-    const text = words.at(ns, ticks[1] - ticks[0], span.end);
+    const text = words.at(ns, ticks[1] - ticks[0], axis.end);
     const half = context.measureText(text).width / 2;
     context.fillText(text, Math.min(Math.max(x, half), plane.width - half), top + height + 6);
   }

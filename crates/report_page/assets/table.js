@@ -72,7 +72,8 @@ function dataTable(name, title, about, data, spec) {
     const plain = Array.isArray(raw) ? JSON.stringify(raw) : raw;
     if (isText(column.kind)) {
       const all = text(column, raw);
-      const room = it.width < 600 ? NAME_ROOM / 2 : NAME_ROOM;
+      const wide = column.kind === "text" ? 3 : 1;
+      const room = wide * (it.width < 600 ? NAME_ROOM / 2 : NAME_ROOM);
       const shown = column.kind === "name" ? words.ending(all, room) : words.beginning(all, room + 10);
       const cell = element("td", { class: column.kind, "data-value": plain, title: shown === all ? undefined : all }, shown);
       if (column.kind === "branch") cell.style.paddingLeft = 8 + 14 * Math.min(12, raw[0]) + "px";
@@ -82,9 +83,10 @@ function dataTable(name, title, about, data, spec) {
   }
 
   function number(column, raw) {
-    if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at" && column.kind !== "id")) return "–";
+    if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at" && column.kind !== "exact" && column.kind !== "id")) return "–";
     const show = { bytes: words.bytes, ns: words.ns, share: words.share, number: words.short }[column.kind];
     if (column.kind === "id") return String(raw);
+    if (column.kind === "exact") return words.at(raw, 1, span.end);
     if (column.kind === "at") return words.at(raw, 1e6, span.end);
     return (show || words.count)(raw);
   }
@@ -124,5 +126,5 @@ const NAME_ROOM = 52;
 const TITLES = { p999_ns: "p99.9" };
 
 function isText(kind) {
-  return ["name", "word", "branch", "counts"].includes(kind);
+  return ["name", "word", "text", "branch", "counts"].includes(kind);
 }

@@ -1,39 +1,48 @@
-// The visible time span in nanoseconds, shared by all pictures with a time axis.
-const span = {
-  from: 0,
-  to: 1,
-  end: 1,
-  watchers: [],
-  pointers: [],
+// A visible time span in nanoseconds, shared by all pictures that have it as their axis.
+function timeSpan() {
+  const span = {
+    first: 0,
+    from: 0,
+    to: 1,
+    end: 1,
+    watchers: [],
+    pointers: [],
 
-  begin(endNs) {
-    span.end = span.to = Math.max(1, endNs);
-  },
+    begin(endNs, firstNs = 0) {
+      span.first = span.from = firstNs;
+      span.end = span.to = Math.max(firstNs + 1, endNs);
+    },
 
-  set(from, to) {
-    const least = span.end / 1e6;
-    from = Math.max(0, from);
-    to = Math.min(span.end, to);
-    if (!(to - from >= least) || (from === span.from && to === span.to)) return;
-    span.from = from;
-    span.to = to;
-    document.getElementById("zoom").hidden = !span.isPart();
-    span.watchers.forEach((watch) => watch());
-  },
+    set(from, to) {
+      const least = (span.end - span.first) / 1e6;
+      from = Math.max(span.first, from);
+      to = Math.min(span.end, to);
+      if (!(to - from >= least) || (from === span.from && to === span.to)) return;
+      span.from = from;
+      span.to = to;
+      if (span.zoomed) span.zoomed();
+      span.watchers.forEach((watch) => watch());
+    },
 
-  reset() {
-    span.set(0, span.end);
-  },
+    reset() {
+      span.set(span.first, span.end);
+    },
 
-  isPart() {
-    return span.from > 0 || span.to < span.end;
-  },
+    isPart() {
+      return span.from > span.first || span.to < span.end;
+    },
 
-  // Moves the pointer of all pictures to a time, or hides it for null.
-  point(ns, origin) {
-    span.pointers.filter((pointer) => pointer.origin !== origin).forEach((pointer) => pointer.move(ns));
-  },
-};
+    // Moves the pointer of all pictures to a time, or hides it for null.
+    point(ns, origin) {
+      span.pointers.filter((pointer) => pointer.origin !== origin).forEach((pointer) => pointer.move(ns));
+    },
+  };
+  return span;
+}
+
+// That of the page.
+const span = timeSpan();
+span.zoomed = () => (document.getElementById("zoom").hidden = !span.isPart());
 
 // Returns the total number of time steps.
 function stepCount(data) {
@@ -176,8 +185,8 @@ function decades(low, high) {
   return ticks;
 }
 
-function timeTicks(width) {
-  return niceTicks(span.from, span.to, Math.max(2, width / 90), false);
+function timeTicks(width, axis = span) {
+  return niceTicks(axis.from, axis.to, Math.max(2, width / 90), false);
 }
 
 function logRange(low, high) {

@@ -10,7 +10,7 @@ use trace::Trace;
 
 use crate::comparison::Comparison;
 use crate::gather::{Gathered, moved_bytes};
-use crate::{pictures, tables};
+use crate::{kernel, pictures, tables};
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
 const FILES_MAX: usize = 1000;
@@ -50,6 +50,9 @@ pub fn write(
         files(json, gathered);
         processes(json, gathered);
         pictures::lanes(json.key("lanes"), gathered);
+        if let Some(numbers) = &gathered.kernel {
+            kernel::write(json.key("kernel"), numbers);
+        }
         let errors = errors(gathered);
         tables::table(json.key("errors"), &errors, ERRORS_MAX, None);
         json.key("replay");

@@ -7,6 +7,7 @@ use std::thread;
 
 use model::mounts::Mounts;
 use model::{Conditions, Stored, Unread};
+use stats::activity::WallTime;
 use stats::calls::{self, Calls};
 use stats::durability::{self, Durability};
 use stats::files::{self, Files};
@@ -20,6 +21,8 @@ use stats::steps;
 use stats::tasks::{self, Tasks};
 use stats::timeline::{self, Timeline};
 use trace::Trace;
+
+use crate::kernel::{self, KernelNumbers, KernelPass};
 
 /// Limit for the time steps of charts.
 const STEPS: u64 = 240;
@@ -48,7 +51,9 @@ pub struct Gathered {
     pub files: files::FileCounts,
     /// View of `stat durability`.
     pub durability: durability::SafetyOfFiles,
-    /// Findings of `stat patterns`.
+    /// What the time of the run went to.
+    pub wall: WallTime,
+    /// Findings of `stat patterns`, in order.
     pub findings: Vec<Finding>,
     /// Latency over time, by call number.
     pub heat: Vec<(u16, Picture)>,
@@ -56,8 +61,19 @@ pub struct Gathered {
     pub lanes: BTreeMap<u32, Lane>,
     /// Access plots, each with the index of its file in `files`.
     pub plots: Vec<(usize, Plot)>,
+    /// What the kernel's events tell, if there are any.
+    pub kernel: Option<KernelNumbers>,
     /// Blocks that could not be read.
     pub unread: Unread,
+}
+
+/// What a page is to have besides what every page has.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Ranges of time in detail.
+    pub details: Vec<(u64, u64)>,
+    /// Name of the trace in commands to paste.
+    pub name: String,
 }
 
 impl Gathered {
@@ -117,16 +133,18 @@ struct InOrder {
     patterns: Patterns,
     offsets: Offsets,
     lanes: Lanes,
+    kernel: Option<KernelPass>,
 }
 
 impl InOrder {
-    fn new(trace: &Trace, interval_ns: u64) -> InOrder {
+    fn new(trace: &Trace, span_ns: u64, interval_ns: u64) -> InOrder {
         InOrder {
             files: Files::new(Mounts::parse(&trace.preamble().mounts)),
             durability: Durability::new(interval_ns),
             patterns: Patterns::default(),
             offsets: Offsets::of_all(interval_ns),
             lanes: Lanes::new(interval_ns),
+            kernel: KernelPass::new(trace, span_ns),
         }
     }
 }
@@ -138,17 +156,21 @@ impl Watch for InOrder {
         self.patterns.add(visit);
         self.offsets.add(visit);
         self.lanes.add(visit);
+        if let Some(kernel) = &mut self.kernel {
+            kernel.add(visit);
+        }
     }
 }
 
-/// Makes two passes over the trace at the same time: one in order, one over all blocks.
-pub fn gather(trace: &Trace) -> Gathered {
+/// Makes two passes over the trace at the same time: one in order, one over all blocks. Where there are
+/// events of the kernel, another one follows, for what is shown in detail.
+pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
     let span_ns = span_ns(trace);
     let interval_ns = steps::interval_for(span_ns, STEPS);
     // One core is for the pass in order.
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.saturating_sub(1).clamp(1, WORKERS_MAX);
-    let mut in_order = InOrder::new(trace, interval_ns);
+    let mut in_order = InOrder::new(trace, span_ns, interval_ns);
     let (counted, (namespace, unread)) = thread::scope(|scope| {
         let count = || pass::in_parallel(trace, workers, &|| Counts::new(interval_ns), &|_| true);
         let counting = scope.spawn(count);
@@ -158,7 +180,10 @@ pub fn gather(trace: &Trace) -> Gathered {
     let (counts, mut all_unread) = counted;
     all_unread.left_out = unread.left_out;
     let files = in_order.files.finish(&namespace);
+    let durability = in_order.durability.finish(&namespace);
+    let (wall, findings) = in_order.patterns.finish(&namespace, &durability);
     let plots = plots(trace, interval_ns, &files, in_order.offsets);
+    let kernel = kernel::finish(trace, in_order.kernel, &wanted.details, &wanted.name);
     Gathered {
         span_ns,
         interval_ns,
@@ -168,11 +193,13 @@ pub fn gather(trace: &Trace) -> Gathered {
         time: counts.time.finish(),
         tasks: counts.tasks.finish(&mut Stored(trace)),
         files,
-        durability: in_order.durability.finish(&namespace),
-        findings: in_order.patterns.finish(&namespace),
+        durability,
+        wall,
+        findings,
         heat: counts.heat.finish(),
         lanes: in_order.lanes.finish(),
         plots,
+        kernel,
         unread: all_unread,
     }
 }

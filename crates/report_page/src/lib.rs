@@ -4,11 +4,14 @@
 
 mod comparison;
 mod data;
+mod detail;
 mod gather;
+mod kernel;
 mod page;
 mod pictures;
 mod tables;
 
 pub use comparison::Comparison;
-pub use gather::{Gathered, gather};
-pub use page::{DATA_BEGIN, DATA_END, write};
+pub use detail::ASKED_MAX;
+pub use gather::{Gathered, Wanted, gather};
+pub use page::{BEGIN, DATA_BEGIN, DATA_END, write};

@@ -26,10 +26,14 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/bars.js"),
     include_str!("../assets/treemap.js"),
     include_str!("../assets/table.js"),
+    include_str!("../assets/kernel.js"),
+    include_str!("../assets/flow.js"),
     include_str!("../assets/replay.js"),
     include_str!("../assets/page.js"),
 ];
 
+/// How every page begins.
+pub const BEGIN: &str = "<!doctype html>\n<!-- A report by reenact. -->\n";
 /// Markup before the data.
 pub const DATA_BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
 /// Markup after the data.

@@ -120,6 +120,10 @@ pub struct Control {
     pub watches_mappings: AtomicU32,
     /// Non-zero: agents measure what threads compute between calls.
     pub times_cpu: AtomicU32,
+    /// Whether the program is recorded for a re-execution, or is one: a [`Course`].
+    pub course: AtomicU32,
+    /// Bytes that agents copy of the stack of each call.
+    pub stack_bytes: AtomicU32,
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.
@@ -147,6 +151,19 @@ pub enum Mappings {
     Stores = 1,
     /// That, and what is read.
     All = 2,
+}
+
+/// What becomes of the program's calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum Course {
+    /// They are made and recorded.
+    #[default]
+    Recorded = 0,
+    /// The same, in a way that allows to execute the program again.
+    Rerunnable = 1,
+    /// Each is brought before the supervisor, which knows what becomes of it.
+    Answered = 2,
 }
 
 /// What becomes of io_uring.
@@ -210,6 +227,18 @@ pub mod request {
     /// Arguments 1 and 2: address and length, or a descriptor. Argument 3: a
     /// [`next`](super::next). Argument 4: the number of the process whose memory it is.
     pub const COLLECT: u32 = 7;
+    /// The program maps the file of the descriptor in argument 0. Behind that: protection, flags, length and
+    /// offset.
+    pub const FILE: u32 = 8;
+    /// In a re-execution: a call, with its arguments. Behind them: its number, and the address of a
+    /// [`Reply`](super::Reply).
+    pub const CALL: u32 = 9;
+    /// In a re-execution: the call was made again. Argument 0: its result.
+    pub const MADE: u32 = 10;
+    /// In a re-execution: a new task begins. Argument 0: the thread that has made it.
+    pub const BEGIN: u32 = 11;
+    /// In a re-execution: a new image begins. Argument 0: its stack pointer.
+    pub const IMAGE: u32 = 12;
 }
 
 /// Answers of the supervisor, in `slot.answer` with the number of the request.
@@ -230,7 +259,38 @@ pub mod answer {
     pub const NEEDS_SOCKET: u32 = 6;
     /// To WATCH: not this memory, but other memory of the process may be.
     pub const NOT_THIS: u32 = 7;
+    /// To CALL and MADE: argument 0 is the result of the call.
+    pub const GIVEN: u32 = 8;
+    /// To CALL: it is to be made with the arguments that stand there now, and should return what
+    /// stands behind them.
+    pub const AGAIN: u32 = 9;
+    /// To CALL: signals arrive first; it is begun again after their handlers.
+    pub const SIGNALS_FIRST: u32 = 10;
 }
+
+/// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
+/// supervisor writes it before it answers.
+#[repr(C)]
+pub struct Reply {
+    /// Number of signals that arrive with the end of the call.
+    pub signals: u64,
+    /// Their siginfo.
+    pub infos: [[u64; 16]; REPLY_SIGNALS],
+    /// Not 0: what is mapped is memory, which the supervisor fills when it was made.
+    pub fills: u64,
+    /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
+    /// executed. Empty: none.
+    pub path: [u8; REPLY_PATH],
+}
+
+/// Maximum number of signals that arrive with the end of one call.
+pub const REPLY_SIGNALS: usize = 4;
+/// Maximum length of a path in a [`Reply`], with its NUL.
+pub const REPLY_PATH: usize = 4096;
+
+/// Where the agent's memory begins in programs that are re-executed, or recorded for that: nothing of
+/// theirs comes to lie there by itself.
+pub const AGENT_AT: u64 = 0x3000_0000_0000;
 
 const OWNER_BYTES: usize = POOL_MAX * size_of::<AtomicU32>();
 const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{Arena, Control, DataMode, Mappings, Rings};
+use crate::{Arena, Control, Course, DataMode, Mappings, Rings};
 
 /// What agents capture.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,10 @@ pub struct Settings {
     pub mappings: Mappings,
     /// True if agents measure what threads compute between calls.
     pub times_cpu: bool,
+    /// Whether the program is recorded for a re-execution, or is one.
+    pub course: Course,
+    /// Bytes that are copied of the stack of each call; 0: none.
+    pub stack_bytes: u32,
     /// Frequency of the time stamp counter in Hz.
     pub tsc_hz: u64,
 }
@@ -33,6 +37,8 @@ impl Control {
         self.rings.store(settings.rings as u32, order);
         self.watches_mappings.store(settings.mappings as u32, order);
         self.times_cpu.store(settings.times_cpu.into(), order);
+        self.course.store(settings.course as u32, order);
+        self.stack_bytes.store(settings.stack_bytes, order);
         self.tsc_hz.store(settings.tsc_hz, order);
     }
 
@@ -45,14 +51,31 @@ impl Control {
         self.rings.store(other.rings.load(order), order);
         self.watches_mappings.store(other.watches_mappings.load(order), order);
         self.times_cpu.store(other.times_cpu.load(order), order);
+        self.course.store(other.course.load(order), order);
+        self.stack_bytes.store(other.stack_bytes.load(order), order);
         self.tsc_hz.store(other.tsc_hz.load(order), order);
     }
 }
 
 impl Control {
+    /// Returns true if the program is recorded for a re-execution, or is one.
+    pub fn is_repeatable(&self) -> bool {
+        self.course.load(Ordering::Relaxed) != Course::Recorded as u32
+    }
+
+    /// Returns true if the program is re-executed.
+    pub fn is_answered(&self) -> bool {
+        self.course.load(Ordering::Relaxed) == Course::Answered as u32
+    }
+
     /// Returns true if agents measure what threads compute between calls.
     pub fn times_cpu(&self) -> bool {
         self.times_cpu.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the number of bytes that agents copy of the stack of each call.
+    pub fn stack_bytes(&self) -> u32 {
+        self.stack_bytes.load(Ordering::Relaxed)
     }
 }
 

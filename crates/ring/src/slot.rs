@@ -83,6 +83,8 @@ pub struct Slot {
     pub requests: AtomicU32,
     /// Arguments of the request; some answers are returned here too.
     pub request_args: [AtomicU64; 6],
+    /// What stands behind them in requests of re-executions.
+    pub request_more: [AtomicU64; 2],
 
     /// Ids of the queued chunks: the chunk number modulo [`QUEUE`] is the index.
     pub queue: [AtomicU32; QUEUE],

@@ -92,7 +92,7 @@ impl CpuTime {
     fn sheet(mut self) -> Sheet {
         self.0.finish(&mut ());
         let of_all: Vec<&Thread> =
-            self.0.threads().filter(|thread| self.0.is_whole(thread)).collect();
+            self.0.threads().filter(|thread| self.0.is_told(thread)).collect();
         let process_of = |thread: &Thread| thread.pid.unwrap_or(thread.id);
         let mut processes: HashMap<u32, Sum> = HashMap::new();
         for thread in &of_all {
@@ -131,9 +131,17 @@ impl CpuTime {
         }
         let on_cpu = of_all.iter().map(|thread| thread.times.sum(Doing::is_on_cpu));
         let on_cpu = on_cpu.fold(0, u64::saturating_add);
+        let of_recorder = self.0.threads().filter(|thread| self.0.is_recorders(thread));
+        let of_recorder = of_recorder.map(|thread| thread.times.sum(Doing::is_on_cpu));
+        let of_recorder = of_recorder.fold(0, u64::saturating_add);
         Sheet {
             facts: vec![
                 Fact { key: "on_cpu_ns", title: "on a CPU", value: Cell::Ns(on_cpu) },
+                Fact {
+                    key: "recorder_ns",
+                    title: "the recorder, not among these",
+                    value: Cell::Ns(of_recorder),
+                },
                 Fact {
                     key: "cpu_process_count",
                     title: "processes",

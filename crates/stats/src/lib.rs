@@ -4,10 +4,13 @@
 //! not matter), a struct of plain numbers returned by `finish`, and `sheet`, which formats them as
 //! tables.
 
+pub mod activity;
 pub mod block;
 pub mod cache;
+pub mod call_sites;
 pub mod call_states;
 pub mod calls;
+pub mod chains;
 pub mod cpu_time;
 pub mod durability;
 pub mod files;
@@ -24,7 +27,9 @@ pub mod pass;
 pub mod patterns;
 mod ranges;
 pub mod sheet;
+pub mod sites;
 pub mod spread;
+pub mod states;
 pub mod steps;
 pub mod tasks;
 pub mod timeline;

@@ -1,13 +1,14 @@
 //! A trace at a glance: what it has of everything, what is missing in it and what it could not see.
 
 mod programs;
+mod up_to;
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
 use model::mounts::{Mounts, major_minor};
 use model::unseen::{NotSeen, Unseen};
-use model::{Conditions, Moment, clock, walk};
+use model::{Conditions, Moment, clock, mapped, walk};
 use syscalls::abi::errno;
 use syscalls::record::enter_flag;
 use trace::event::{Call, EventKind, GapWhy, Outcome};
@@ -15,6 +16,8 @@ use trace::{Report, Trace};
 
 use crate::numbered::name;
 use programs::Programs;
+use up_to::Following;
+pub use up_to::{End, Loss, UpTo};
 
 /// Limit for the gaps that are listed.
 const GAPS_MAX: usize = 1000;
@@ -88,6 +91,8 @@ pub struct Overview {
     pub shared_device: bool,
     /// Data that the trace lacks although it has every call.
     pub not_seen: NotSeen,
+    /// Up to when it has what moves beside calls, where that ended early.
+    pub up_to: UpTo,
 }
 
 impl Overview {
@@ -113,6 +118,7 @@ impl Overview {
             errors: Vec::new(),
             shared_device: false,
             not_seen: NotSeen::default(),
+            up_to: UpTo::default(),
         };
         overview.report.gaps_on_purpose = 0;
         overview.read(trace);
@@ -137,7 +143,10 @@ impl Overview {
         // Count by number first, to look names up only once.
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
         let mut programs = Programs::default();
+        let mut following = Following::default();
+        let at = clock(trace);
         let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, _, contents| {
+            following.event(moment, &at);
             programs.follow(moment.event, moment.world, &moment.step.paths);
             unseen.event(moment.event, moment.world, contents);
             self.event(moment, &mut by_number, &mut programs);
@@ -145,6 +154,7 @@ impl Overview {
         });
         self.errors = unread.errors.iter().map(ToString::to_string).collect();
         self.not_seen = unseen.finish_of(trace);
+        self.up_to = following.finish(trace.totals().is_some());
         for (number, count) in by_number {
             self.by_call.insert(name(number).into_owned(), count);
         }
@@ -185,7 +195,10 @@ impl Overview {
             EventKind::Gap { why, detail, text } => {
                 self.gap_count += 1;
                 self.report.gaps_on_purpose += u64::from(why.is_on_purpose());
-                let (pid, program) = programs.behind(moment.world, event.thread, *why, *detail);
+                let (pid, program) = match mapped::process_of(event) {
+                    Some(process) => programs.named(moment.world, process),
+                    None => programs.behind(moment.world, event.thread, *why, *detail),
+                };
                 self.gap(begin_ns, *why, text, program, pid);
             }
             EventKind::Unknown(unknown) => {

@@ -163,6 +163,15 @@ pub fn in_order(
     walked
 }
 
+/// Passes every event, in order, to `watch`, without what is known of files.
+pub fn in_order_without_files(trace: &Trace, watch: &mut dyn Watch) -> Unread {
+    let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, wanted, contents| {
+        watch.add(&mut Visit { moment, wanted, contents });
+        Ok::<_, Infallible>(())
+    });
+    unread
+}
+
 /// Folds all events in order, for conditions that need the world.
 pub fn fold_in_order<F: Fold>(trace: &Trace, conditions: &Conditions, mut fold: F) -> (F, Unread) {
     let Ok(unread) = walk(trace, conditions, &mut |moment, wanted, _| {

@@ -4,23 +4,27 @@ mod content;
 mod finding;
 mod locks;
 mod often;
-mod sites;
+mod run;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use model::{Access, FileId, Moment, Namespace, OpenId, Paths, Synced, file_use};
+use model::{Access, FileId, Moment, Namespace, OpenId, Paths, file_use};
 use syscalls::abi::errno::ENOENT;
 use trace::event::{Call, EventKind};
 
+use crate::activity::WallTime;
+use crate::durability::{Durability, SafetyOfFiles};
 use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
+use crate::sheet::{Cell, Fact};
+use crate::sites::{SiteId, Sites};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
-use sites::{SiteId, Sites};
+use run::Run;
 
 pub use finding::{Finding, FindingKind, sheet};
 
@@ -28,7 +32,19 @@ pub use finding::{Finding, FindingKind, sheet};
 pub static VIEW: ViewRow = ViewRow {
     name: "patterns",
     about: "What a performance consultant would look at first: findings with evidence and reasons",
-    look: |look| Ok(look.watch(Patterns::default(), |fold, files| sheet(&fold.finish(files)))),
+    look: |look| {
+        let fold = Both { patterns: Patterns::default(), durability: Durability::new(u64::MAX) };
+        Ok(look.watch(fold, |fold, files| {
+            let safety = fold.durability.finish(files);
+            let (wall, findings) = fold.patterns.finish(files, &safety);
+            let mut sheet = sheet(&findings);
+            if wall.run_ns > 0 {
+                let line = Cell::Word(wall.line().into());
+                sheet.facts.insert(0, Fact { key: "wall", title: "time went to", value: line });
+            }
+            sheet
+        }))
+    },
 };
 
 /// Writes below this size are small.
@@ -110,6 +126,20 @@ pub struct Patterns {
     opened: HashMap<OpenId, Opened>,
     leaks: HashMap<SiteId, Leak>,
     ranges: usize,
+    run: Run,
+}
+
+/// Patterns, and what they need besides.
+struct Both {
+    patterns: Patterns,
+    durability: Durability,
+}
+
+impl Watch for Both {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        self.patterns.add(visit);
+        self.durability.add(visit);
+    }
 }
 
 impl Default for Patterns {
@@ -127,6 +157,7 @@ impl Default for Patterns {
             opened: HashMap::new(),
             leaks: HashMap::new(),
             ranges: 0,
+            run: Run::default(),
         }
     }
 }
@@ -195,9 +226,13 @@ impl Patterns {
         let of = self.files.entry(access.file).or_default();
         of.reads += 1;
         of.read_bytes = of.read_bytes.saturating_add(access.bytes);
+        if access.asked.unwrap_or(access.bytes) < SMALL_BYTES && access.bytes > 0 {
+            self.note(FindingKind::SmallReads, access.file, access.bytes, at);
+        }
         if self.ranges >= RANGES_MAX {
             return;
         }
+        let of = self.files.entry(access.file).or_default();
         let before = of.read.count();
         let known = of.read.add(offset, access.bytes);
         self.ranges = (self.ranges + of.read.count()).saturating_sub(before);
@@ -278,9 +313,6 @@ impl Patterns {
         if let (Some((from, to)), Some((file, open))) = (touch.seek, touch.by_fd) {
             self.seek(file, open, from != to, &at);
         }
-        if let Some(Synced::File(file)) = touch.synced(call) {
-            self.note(FindingKind::SyncPerWrite, file, 0, &at);
-        }
         if call.error() == Some(ENOENT)
             && let Some((_, path)) = moment.step.paths.first()
         {
@@ -301,8 +333,9 @@ impl Patterns {
         top.map(|(site, _)| self.sites.name(site).to_vec()).unwrap_or_default()
     }
 
-    /// Returns the findings.
-    pub fn finish(mut self, files: &Namespace) -> Vec<Finding> {
+    /// Returns what the time of the run went to, and the findings in order.
+    pub fn finish(mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {
+        let (wall, about_run) = std::mem::take(&mut self.run).finish(files);
         let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
         let mut paths = Paths::of(files);
         for (file, of) in std::mem::take(&mut self.files) {
@@ -325,6 +358,7 @@ impl Patterns {
                         count: often.count,
                         bytes: often.bytes,
                         time_ns: often.ns,
+                        share: 0.0,
                         file: path.clone(),
                         site: self.top_place(*kind, &ids),
                         evidence,
@@ -336,7 +370,13 @@ impl Patterns {
         findings.extend(self.compressible());
         findings.extend(self.leaked(files));
         findings.extend(self.locks.finish(&self.sites));
-        findings
+        for finding in &mut findings {
+            finding.share = run::of_work(finding.time_ns, &wall);
+        }
+        findings.extend(about_run);
+        findings.extend(renamed(safety));
+        finding::in_order(&mut findings);
+        (wall, findings)
     }
 
     fn missing_files(&self) -> Option<Finding> {
@@ -356,6 +396,7 @@ impl Patterns {
             count,
             bytes: 0,
             time_ns: self.missing.ns,
+            share: 0.0,
             file: directory.to_vec(),
             site: self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]),
             evidence: format!(
@@ -374,6 +415,7 @@ impl Patterns {
             count: 0,
             bytes: (fresh as f64 * (1.0 - packed)) as u64,
             time_ns: 0,
+            share: 0.0,
             file: Vec::new(),
             site: Vec::new(),
             evidence: format!(
@@ -389,11 +431,28 @@ impl Patterns {
             count: leak.count,
             bytes: 0,
             time_ns: 0,
+            share: 0.0,
             file: files.path(leak.file),
             site: self.sites.name(*site).to_vec(),
             evidence: format!("{} descriptors, this file among them", leak.count),
         })
     }
+}
+
+/// Returns a finding about files that were renamed before their data was durable.
+fn renamed(safety: &SafetyOfFiles) -> Option<Finding> {
+    let first = safety.renames.first()?;
+    let (count, all) = (safety.unsafe_renames, safety.all_renames);
+    (count > 0).then(|| Finding {
+        kind: FindingKind::UnsafeRenames,
+        count,
+        bytes: first.unsynced_bytes,
+        time_ns: 0,
+        share: 0.0,
+        file: first.to.clone(),
+        site: Vec::new(),
+        evidence: format!("{count} of {all} renames gave a name to bytes that were not synced"),
+    })
 }
 
 /// Returns the evidence in words if the numbers are high enough for a finding.
@@ -413,9 +472,11 @@ fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
                  ended; {mean} bytes on average"
             ),
         ),
-        FindingKind::SyncPerWrite => (
-            count >= OFTEN_SLOW && writes <= 4 * count && writes > 0,
-            format!("{count} syncs for {writes} writes of {} bytes in all", of.written_bytes),
+        FindingKind::SmallReads => (
+            count >= OFTEN && count * 2 >= reads,
+            format!(
+                "{count} of {reads} reads ask for less than 1 KiB and get {mean} bytes on average"
+            ),
         ),
         FindingKind::Rereads => (
             bytes >= MUCH && bytes * 2 >= of.read_bytes,
@@ -441,10 +502,8 @@ fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
             count >= OFTEN_SLOW,
             format!("{count} of {reads} reads gave {mean} bytes on average, before the end"),
         ),
-        FindingKind::MissingFiles
-        | FindingKind::Compressible
-        | FindingKind::DescriptorLeak
-        | FindingKind::LockWaits => (false, String::new()),
+        // These are not counted by file.
+        _ => (false, String::new()),
     };
     told.then_some(text)
 }
@@ -452,6 +511,7 @@ fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
 impl Watch for Patterns {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let (moment, touch) = (visit.moment, visit.moment.touch);
+        self.run.add(visit);
         moment.world.closed_files(&mut |open| _ = self.opened.remove(&open));
         self.sites.add(moment, visit.contents);
         let call = match &moment.event.kind {

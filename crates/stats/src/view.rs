@@ -59,19 +59,46 @@ impl Look<'_> {
         make: impl Fn() -> F + Sync,
         finish: impl FnOnce(F) -> Sheet,
     ) -> (Sheet, Unread) {
-        if self.conditions.needs_world() {
-            let (fold, unread) = pass::fold_in_order(self.trace, self.conditions, make());
-            return (finish(fold), unread);
-        }
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let accept = |occasion: &pass::Occasion<'_>| {
-            self.conditions.accepts_time(occasion.enter_ns)
-                && occasion
-                    .call()
-                    .is_none_or(|call| self.conditions.accepts_alone(call, occasion.duration_ns()))
-        };
-        let (fold, unread) = pass::in_parallel(self.trace, workers, &make, &accept);
+        let (fold, unread) = self.folded(make);
         (finish(fold), unread)
+    }
+
+    fn folded<F: Fold>(&self, make: impl Fn() -> F + Sync) -> (F, Unread) {
+        if self.conditions.needs_world() {
+            return pass::fold_in_order(self.trace, self.conditions, make());
+        }
+        let accept = |occasion: &pass::Occasion<'_>| self.accepts_alone(occasion);
+        pass::in_parallel(self.trace, workers(), &make, &accept)
+    }
+
+    /// Checks the conditions that can be told without the world.
+    fn accepts_alone(&self, occasion: &pass::Occasion<'_>) -> bool {
+        self.conditions.accepts_time(occasion.enter_ns)
+            && occasion
+                .call()
+                .is_none_or(|call| self.conditions.accepts_alone(call, occasion.duration_ns()))
+    }
+
+    /// Makes a parallel pass, and beside it one in order over all events; without the latter where
+    /// there are conditions.
+    pub fn fold_beside<F: Fold, W: Watch + Send>(
+        &self,
+        make: impl Fn() -> F + Sync,
+        mut watch: W,
+    ) -> ((F, Unread), Option<W>) {
+        let accept = |occasion: &pass::Occasion<'_>| self.accepts_alone(occasion);
+        if !self.conditions.accepts_all() {
+            return (self.folded(make), None);
+        }
+        std::thread::scope(|scope| {
+            let beside = scope.spawn(|| {
+                pass::in_order_without_files(self.trace, &mut watch);
+                watch
+            });
+            let folded = pass::in_parallel(self.trace, workers().max(2) - 1, &make, &accept);
+            let watched = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (folded, Some(watched))
+        })
     }
 
     /// Makes an ordered pass: then what threads computed between calls is known.
@@ -93,4 +120,8 @@ impl Look<'_> {
         let (files, unread) = pass::in_order(self.trace, self.conditions, &mut watch);
         (finish(watch, &files), unread)
     }
+}
+
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -2,8 +2,8 @@
 
 use crate::view::ViewRow;
 use crate::{
-    block, cache, call_states, calls, cpu_time, durability, files, interrupts, kernel_counts,
-    patterns, spread, tasks, timeline, waits,
+    block, cache, call_sites, call_states, calls, cpu_time, durability, files, interrupts,
+    kernel_counts, patterns, spread, tasks, timeline, waits,
 };
 
 /// All views, in the order in which they are listed. The first one is shown unless told otherwise.
@@ -21,6 +21,7 @@ pub static VIEWS: &[&ViewRow] = &[
     &kernel_counts::VIEW,
     &cpu_time::VIEW,
     &call_states::VIEW,
+    &call_sites::VIEW,
     &waits::VIEW,
     &interrupts::VIEW,
     &block::VIEW,

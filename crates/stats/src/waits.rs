@@ -8,6 +8,7 @@ mod stories;
 use std::collections::HashMap;
 
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Waker};
+use trace::kernel::KernelLayouts;
 
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
@@ -15,6 +16,8 @@ use crate::view::ViewRow;
 use path::PathTo;
 use pieces::Pieces;
 use stories::Stories;
+
+pub use stories::{Told, longest};
 
 /// Combinations of who waited, for what, and who ended it, that are counted apart.
 const GROUPS_MAX: usize = 1 << 14;
@@ -27,32 +30,47 @@ pub static VIEW: ViewRow = ViewRow {
     about: "What threads waited for: who woke whom, locks, the longest waits explained, critical path",
     look: |look| {
         let wanted = look.conditions.tids.first().or(look.conditions.pids.first());
-        let fold = Waits {
-            scheduling: Scheduling::new(&model::kernel_layouts(look.trace)),
-            found: Found { of: wanted.copied(), ..Found::default() },
-            since: look.conditions.since_ns,
-        };
-        Ok(look.watch(fold, |fold, _| fold.sheet()))
+        let mut fold = Waits::new(&model::kernel_layouts(look.trace));
+        fold.found.of = wanted.copied();
+        fold.found.since = look.conditions.since_ns.unwrap_or(0);
+        Ok(look.watch(fold, |mut fold, _| fold.finish(&mut ()).0))
     },
 };
 
 /// The fold.
-struct Waits {
+pub struct Waits {
     scheduling: Scheduling,
     found: Found,
-    since: Option<u64>,
+}
+
+impl Waits {
+    /// For events of these layouts.
+    pub fn new(layouts: &KernelLayouts) -> Waits {
+        Waits { scheduling: Scheduling::new(layouts), found: Found::default() }
+    }
+
+    /// What is known of threads.
+    pub fn scheduling(&self) -> &Scheduling {
+        &self.scheduling
+    }
+
+    /// Processes an event; another one is told of the stretches of time as well.
+    pub fn add_for(&mut self, visit: &Visit<'_>, other: &mut impl Sink) {
+        let moment = visit.moment;
+        let Waits { scheduling, found } = self;
+        found.is_whole = scheduling.scope().is_none_or(|scope| scope.is_whole);
+        found.recorder = scheduling.recorder();
+        if found.of.is_none() && moment.event.cpu().is_none() {
+            found.of = moment.pid;
+        }
+        let (enter, exit) = (moment.enter_ns, moment.exit_ns);
+        scheduling.event(moment.event, enter, exit, moment.tid, &mut (found, other));
+    }
 }
 
 impl Watch for Waits {
     fn add(&mut self, visit: &mut Visit<'_>) {
-        let moment = visit.moment;
-        let Waits { scheduling, found, since } = self;
-        found.is_whole = scheduling.scope().is_none_or(|scope| scope.is_whole);
-        found.since = since.unwrap_or(0);
-        if found.of.is_none() && moment.event.cpu().is_none() {
-            found.of = moment.pid;
-        }
-        scheduling.event(moment.event, moment.enter_ns, moment.exit_ns, moment.tid, found);
+        self.add_for(visit, &mut ());
     }
 }
 
@@ -96,6 +114,7 @@ struct Lock {
 #[derive(Default)]
 struct Found {
     is_whole: bool,
+    recorder: Option<u32>,
     since: u64,
     of: Option<u32>,
     pieces: Pieces,
@@ -123,7 +142,8 @@ impl Found {
 impl Sink for Found {
     fn piece(&mut self, thread: &Thread, piece: Piece) {
         self.pieces.add(thread, piece);
-        let is_told = self.is_whole || thread.is_followed;
+        let is_recorders = self.recorder.is_some() && thread.pid == self.recorder;
+        let is_told = (self.is_whole && !is_recorders) || thread.is_followed;
         if !is_told || piece.to <= self.since {
             return;
         }
@@ -156,9 +176,10 @@ impl Sink for Found {
 }
 
 impl Waits {
-    fn sheet(mut self) -> Sheet {
-        let Waits { scheduling, found, .. } = &mut self;
-        scheduling.finish(found);
+    /// Returns the view, and the longest waits, those first that took longest.
+    pub fn finish(&mut self, other: &mut impl Sink) -> (Sheet, Vec<Told>) {
+        let Waits { scheduling, found } = self;
+        scheduling.finish(&mut (&mut *found, other));
         let last = scheduling.last();
         let mut groups: Vec<(&Group, &Sum)> = found.groups.iter().collect();
         groups.sort_by_key(|(group, sum)| (u64::MAX - sum.ns, *group));
@@ -183,7 +204,8 @@ impl Waits {
                 Cell::Ns(sum.max_ns),
             ]);
         }
-        let mut tables = vec![waits, found.stories.table(&found.pieces), locks(&found.locks)];
+        let told = found.stories.finish(&found.pieces);
+        let mut tables = vec![waits, stories::longest(&told), locks(&found.locks)];
         if let Some(task) = found.of {
             let path = PathTo::find(&found.pieces, task, found.since, last);
             tables.extend(path.tables(&found.pieces));
@@ -213,7 +235,7 @@ impl Waits {
         }
         let fact =
             Fact { key: "waited_ns", title: "blocked, not asleep", value: Cell::Ns(blocked) };
-        Sheet { facts: vec![fact], tables, notes }
+        (Sheet { facts: vec![fact], tables, notes }, told)
     }
 }
 

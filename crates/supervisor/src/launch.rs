@@ -17,6 +17,25 @@ pub struct Program<'a> {
     pub args: &'a [OsString],
     /// Makes its standard output our standard error, because ours is used for the trace.
     pub stdout_to_stderr: bool,
+    /// Its memory lies where it lay the last time: the kernel chooses no random addresses.
+    pub fixed_addresses: bool,
+    /// For a program that is to begin exactly as another one did.
+    pub exactly: Option<Exactly<'a>>,
+}
+
+/// How another program began.
+#[derive(Clone, Copy)]
+pub struct Exactly<'a> {
+    /// Its arguments, with that before the first one.
+    pub args: &'a [CString],
+    /// Its environment.
+    pub environment: &'a [CString],
+    /// Signals that it ignores, and that it blocks, as bit masks.
+    pub ignored: u64,
+    /// See `ignored`.
+    pub blocked: u64,
+    /// The size of its stack: soft and hard limit. The kernel places memory by it.
+    pub stack: Option<(u64, u64)>,
 }
 
 /// A child that waits before it executes its program.
@@ -42,31 +61,54 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
 struct Plan {
     candidates: Vec<CString>,
     argv: Vec<*const libc::c_char>,
+    /// `None`: ours.
+    envp: Option<Vec<*const libc::c_char>>,
+    stack: Option<(u64, u64)>,
+    /// Signals that are ignored, and blocked; `None`: as they are.
+    signals: Option<(u64, u64)>,
+    fixed_addresses: bool,
     _args: Vec<CString>,
 }
 
-fn plan(program: &OsStr, args: &[OsString]) -> Result<Plan, LaunchError> {
+fn plan(wanted: &Program<'_>) -> Result<Plan, LaunchError> {
+    let (program, args) = (wanted.name, wanted.args);
     let c_string = |text: &OsStr| {
         CString::new(text.as_bytes()).map_err(|_| LaunchError::Program {
             program: program.to_owned(),
             source: io::Error::from(io::ErrorKind::InvalidInput),
         })
     };
-    let candidates = program::candidates(program)
-        .iter()
-        .map(|path| c_string(path.as_os_str()))
-        .collect::<Result<_, _>>()?;
-    let args: Vec<CString> = std::iter::once(program)
-        .chain(args.iter().map(OsString::as_os_str))
-        .map(c_string)
-        .collect::<Result<_, _>>()?;
-    let argv = args.iter().map(|arg| arg.as_ptr()).chain([std::ptr::null()]).collect();
-    Ok(Plan { candidates, argv, _args: args })
+    let candidates = match wanted.exactly {
+        Some(_) => vec![c_string(program)?],
+        None => program::candidates(program)
+            .iter()
+            .map(|path| c_string(path.as_os_str()))
+            .collect::<Result<_, _>>()?,
+    };
+    let args: Vec<CString> = match wanted.exactly {
+        Some(exactly) => exactly.args.to_vec(),
+        None => std::iter::once(program)
+            .chain(args.iter().map(OsString::as_os_str))
+            .map(c_string)
+            .collect::<Result<_, _>>()?,
+    };
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    Ok(Plan {
+        candidates,
+        argv: pointers(&args),
+        envp: wanted.exactly.map(|exactly| pointers(exactly.environment)),
+        stack: wanted.exactly.and_then(|exactly| exactly.stack),
+        signals: wanted.exactly.map(|exactly| (exactly.ignored, exactly.blocked)),
+        fixed_addresses: wanted.fixed_addresses,
+        _args: args,
+    })
 }
 
 /// Forks a child that waits for `Held::go`.
 pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
-    let plan = plan(program.name, program.args)?;
+    let plan = plan(&program)?;
     let (wait, go) = pipe()?;
     let (failure, report) = pipe()?;
     // Until its exec the child has our signal handlers.
@@ -91,6 +133,7 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
                 libc::close(go.as_raw_fd());
                 let mut byte = 0u8;
                 if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
+                    prepare(&plan);
                     let error = execute(&plan);
                     libc::write(report.as_raw_fd(), (&raw const error).cast(), 4);
                 }
@@ -148,13 +191,47 @@ fn restore_inherited() {
     }
 }
 
+/// Gives the child what its program is to find.
+unsafe fn prepare(plan: &Plan) {
+    // SAFETY: takes numbers, and local structs; a set of signals begins with the kernel's 64 bits.
+    unsafe {
+        if plan.fixed_addresses {
+            let now = libc::personality(0xffff_ffff);
+            libc::personality(
+                now.cast_unsigned() as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong,
+            );
+        }
+        if let Some((ignored, blocked)) = plan.signals {
+            for signal in 1..=64 {
+                let is_ignored = ignored & 1 << (signal - 1) != 0;
+                signals::set_action(signal, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+            }
+            let mut mask: libc::sigset_t = std::mem::zeroed();
+            (&raw mut mask).cast::<u64>().write(blocked);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        }
+        if let Some((soft, hard)) = plan.stack {
+            let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+            if libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) != 0 {
+                let mut now: libc::rlimit = std::mem::zeroed();
+                libc::getrlimit(libc::RLIMIT_STACK, &raw mut now);
+                now.rlim_cur = soft.min(now.rlim_max);
+                libc::setrlimit(libc::RLIMIT_STACK, &raw const now);
+            }
+        }
+    }
+}
+
 /// Tries the candidates in order, as execvp does, and returns the error to report.
 unsafe fn execute(plan: &Plan) -> i32 {
     let mut error = libc::ENOENT;
     for candidate in &plan.candidates {
         // SAFETY: NUL-terminated strings and a NULL-terminated array, made before the fork.
         unsafe {
-            libc::execv(candidate.as_ptr(), plan.argv.as_ptr());
+            match &plan.envp {
+                Some(envp) => libc::execve(candidate.as_ptr(), plan.argv.as_ptr(), envp.as_ptr()),
+                None => libc::execv(candidate.as_ptr(), plan.argv.as_ptr()),
+            };
             match *libc::__errno_location() {
                 libc::ENOENT | libc::ENOTDIR => {}
                 libc::EACCES => error = libc::EACCES,

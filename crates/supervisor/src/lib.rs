@@ -11,6 +11,7 @@
 mod alarm;
 mod alive;
 mod analyst;
+mod asked;
 mod domain;
 mod done;
 mod errand;
@@ -47,13 +48,13 @@ mod wish;
 
 pub use done::Done;
 pub use image::Image;
-pub use launch::Program;
+pub use launch::{Exactly, Program};
 pub use launch_error::LaunchError;
 pub use observer::{ExecStop, Observer};
 pub use program::{find, gains_rights};
 pub use serve::Outcome;
 pub use state::Supervisor;
-pub use wish::{Answer, Mapped, Wish};
+pub use wish::{Answer, Asked, Mapped, Wish};
 
 /// Errors of the supervisor, not of the program.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use kin::Credentials;
 use ring::Arena;
 
-use crate::wish::Mapped;
+use crate::wish::{Asked, Mapped};
 
 /// Receives exec, gap and exit notifications.
 pub trait Observer {
@@ -32,6 +32,8 @@ pub trait Observer {
     fn moved(&mut self, from: usize, to: usize, arena: Arena, user: u32) -> Receiver<()>;
     /// A thread asks about memory in which files are mapped, and waits for the answer.
     fn mapped(&mut self, asked: Mapped);
+    /// A thread of a program that is recorded for a re-execution, or re-executed, waits for an answer.
+    fn asked(&mut self, asked: Asked);
 }
 
 /// A process that is stopped at the first instruction of a new image.

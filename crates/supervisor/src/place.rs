@@ -63,6 +63,7 @@ pub fn plan(
     pid: i32,
     source: &Source,
     pool_chunks: usize,
+    hint: u64,
     image: &Image,
     published: &Published,
 ) -> Result<Plan, Refusal> {
@@ -100,6 +101,7 @@ pub fn plan(
         sent_len as u64,
         0,
         0,
+        hint,
     ];
     let (stage1, stage2) = (image.stage1.clone(), image.stage2.clone());
     Ok(Plan { pid, entry, stack: registers.rsp, words, stage1, stage2, mappings })

@@ -119,7 +119,9 @@ impl Supervisor {
             Way::Message { .. } => place::Source::Message,
         };
         let chunks = arena.pool_chunks();
-        let plan = place::plan(pid, &source, chunks, &self.image, &self.published)?;
+        // Under its usual place the program's own memory lies as without us.
+        let hint = if arena.control().is_repeatable() { ring::AGENT_AT } else { 0 };
+        let plan = place::plan(pid, &source, chunks, hint, &self.image, &self.published)?;
         let mut keys = HashMap::new();
         let root = Root::of(pid);
         for mapping in &plan.mappings {

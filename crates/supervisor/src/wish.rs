@@ -48,6 +48,26 @@ pub enum Wish {
     },
 }
 
+/// What a thread asks of a program that is recorded for a re-execution, or re-executed.
+pub struct Asked {
+    /// Process id of the thread.
+    pub pid: i32,
+    /// Its own id.
+    pub tid: i32,
+    /// Its number.
+    pub thread: u32,
+    /// The number of its process.
+    pub process: u32,
+    /// What it asks: a [`ring::request`].
+    pub what: u32,
+    /// The arguments of the request.
+    pub args: [u64; 6],
+    /// What stands behind them.
+    pub more: [u64; 2],
+    /// To be given when it is known.
+    pub answer: Answer,
+}
+
 /// The answer to a request. If it is dropped, the request is refused.
 pub struct Answer {
     slot: &'static Slot,
@@ -57,6 +77,15 @@ pub struct Answer {
 impl Answer {
     pub(crate) fn to(slot: &'static Slot, request: Request) -> Answer {
         Answer { slot, request: Some(request) }
+    }
+
+    /// Gives one of [`ring::answer`], with arguments and what stands behind them.
+    pub fn give_with(self, reply: u32, args: [u64; 6], more: u64) {
+        for (to, from) in self.slot.request_args.iter().zip(args) {
+            to.store(from, std::sync::atomic::Ordering::Relaxed);
+        }
+        self.slot.request_more[0].store(more, std::sync::atomic::Ordering::Relaxed);
+        self.give(reply);
     }
 
     /// Gives one of [`ring::answer`].

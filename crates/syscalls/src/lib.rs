@@ -8,10 +8,12 @@ pub mod abi;
 pub mod act;
 pub mod attributes;
 pub mod capture;
+pub mod families;
 mod flag_set;
 pub mod flags;
 pub mod handler;
 pub mod layout;
+mod lending;
 pub mod mapping;
 pub mod operations;
 pub mod paths;
@@ -24,7 +26,7 @@ mod text;
 pub use act::{Act, Ids};
 pub use handler::{Handler, Settled};
 pub use shape::{
-    Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret, Syscall,
-    Variant,
+    Again, Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret,
+    Syscall, Variant,
 };
 pub use table::{by_name, by_number};

@@ -34,7 +34,7 @@ pub enum RecordKind {
     Start = 5,
     /// The thread runs a new program. c: tid. Body: tsc.
     Image = 6,
-    /// A handler is entered. a: signal. Body: tsc, handler, and the first 48 bytes of siginfo.
+    /// A handler is entered. a: signal; b: a [`signal_place`]. Body: tsc, handler, and the first 48 bytes of siginfo.
     Signal = 7,
     /// The thread ends. Body: tsc, calls entered and not abandoned.
     End = 8,
@@ -86,6 +86,12 @@ pub const RESULT: u8 = 0xff;
 /// Argument number in DATA for data of an image instead of a call.
 pub const IMAGE_ARG: u8 = 0xfe;
 
+/// Argument number in DATA for the stack from which a call was made. With the part `WHOLE`: where the call
+/// is made, stack and frame pointer; with the part `CONTENT`: what lies on the stack.
+pub const STACK_ARG: u8 = 0xfd;
+/// Bytes of a stack that are copied at most.
+pub const STACK_BYTES_MAX: u32 = 64 << 10;
+
 /// Flags of ENTER.
 pub mod enter_flag {
     /// The call came through SIGSYS, not through a patched site.
@@ -103,6 +109,16 @@ pub mod enter_flag {
     pub const STAYED: u8 = 32;
     /// Those that are for the recorder alone.
     pub const OF_OPERATIONS: u8 = OPERATION | LATE;
+}
+
+/// In SIGNAL: where the signal hit.
+pub mod signal_place {
+    /// In a call, which was finished first.
+    pub const AFTER_A_CALL: u16 = 0;
+    /// Where a call begins, which was made after the handler.
+    pub const AT_A_CALL: u16 = 1;
+    /// Between two calls.
+    pub const BETWEEN_CALLS: u16 = 2;
 }
 
 /// In SUBMIT: the place of the operation among those of the call.
@@ -165,6 +181,8 @@ pub mod part {
     /// In an imported call: data of the original format that has no other place here. Not memory of
     /// the program.
     pub const ORIGIN: u8 = 9;
+    /// Of an image that is recorded for a re-execution: its stack, from the stack pointer to the end.
+    pub const STACK: u8 = 10;
 }
 
 /// Maximum size of a DATA record of part SNAPSHOT.

@@ -40,6 +40,8 @@ pub struct Syscall {
     pub queue: Option<Queue>,
     /// For an operation: the call that does the same.
     pub cousin: Option<Cousin>,
+    /// What a re-execution of the program does with it.
+    pub again: Again,
 }
 
 impl Syscall {
@@ -76,6 +78,11 @@ impl Syscall {
         self.variants.iter().filter_map(|variant| variant.act).chain([self.act])
     }
 
+    /// Returns what a re-execution does with a call with these arguments.
+    pub fn again_of(&self, args: &[u64; 6]) -> Again {
+        self.variant(args).and_then(|variant| variant.again).unwrap_or(self.again)
+    }
+
     /// Returns the effect of a call with these arguments.
     pub fn act_of(&self, args: &[u64; 6]) -> Act {
         self.variant(args).and_then(|variant| variant.act).unwrap_or(self.act)
@@ -102,6 +109,29 @@ pub struct Variant {
     pub act: Option<Act>,
     /// The descriptor that it returns is closed by an exec, without a flag that asks for it.
     pub gives_until_exec: bool,
+    /// What a re-execution does with it, if not as the row says.
+    pub again: Option<Again>,
+}
+
+/// What a re-execution of the program does with a call that has succeeded. One that has failed has
+/// changed nothing: its result is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Again {
+    /// Its recorded result is given, with the bytes that came out.
+    Given,
+    /// It shapes the process: it is made again, and must come out as it did.
+    Made,
+    /// The same, also if it failed: what comes after an error has happened before it, or the result is
+    /// that of the code that a signal had interrupted.
+    Always,
+    /// The same if it returned its first argument; else it has changed nothing.
+    Reached,
+    /// It is made again so that it returns the recorded address.
+    Placed,
+    /// It is made again; the id that it returned is given for that of the new task.
+    Born,
+    /// It does to memory what no trace holds: the program cannot be re-executed beyond it.
+    Unknown,
 }
 
 /// How a replay treats a call.

@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 14] = [
+pub static ROWS: [EventRow; 16] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -285,6 +285,16 @@ pub static ROWS: [EventRow; 14] = [
         ],
     },
     EventRow {
+        number: event_number::MMAP_LOOK,
+        name: "mmap_look",
+        json_type: "mmap_look",
+        class: EventClass::Mapping,
+        producer: "the recorder",
+        about: "all mapped files of a process were looked at: what it had stored to them until the \
+                time of its part `submitted` is in the events before this one",
+        fields: &[of_v2("pages", FieldType::U64, "pages that were found stored to, or read")],
+    },
+    EventRow {
         number: event_number::KERNEL_LAYOUT,
         name: "kernel_layout",
         json_type: "kernel_layout",
@@ -348,6 +358,39 @@ pub static ROWS: [EventRow; 14] = [
         fields: &[
             field("is_whole", FieldType::U8, "1 if those of all threads are"),
             field("whose", FieldType::Text, "the conditions, as they were given"),
+            field(
+                "recorder",
+                FieldType::U32,
+                "the recorder's process id, as the kernel has it; 0: unknown",
+            ),
+        ],
+    },
+    EventRow {
+        number: event_number::LOADED_FILE,
+        name: "loaded_file",
+        json_type: "loaded_file",
+        class: EventClass::Mapping,
+        producer: "the recorder, with --rerunnable",
+        about: "a process is about to map a file, or the kernel has at an exec; its part `thread` says \
+                which thread, 0 the kernel, and `buffers` what it maps, unless that is a program or \
+                a library",
+        fields: &[
+            of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
+            of_v2("device", FieldType::U64, "the file's device"),
+            of_v2("inode", FieldType::U64, "the file's inode"),
+            of_v2("size", FieldType::U64, "its size in bytes"),
+            of_v2(
+                "mtime_ns",
+                FieldType::I64,
+                "when it was changed last, nanoseconds since the epoch",
+            ),
+            of_v2(
+                "hash",
+                FieldType::Bytes,
+                "XXH3-128 of its bytes; empty if it is no regular file",
+            ),
+            of_v2("offset", FieldType::U64, "where in the file the mapping begins"),
+            of_v2("stored", FieldType::U64, "bytes of it in the buffers, from there on"),
         ],
     },
 ];

@@ -122,6 +122,8 @@ pub mod event_number {
     pub const MMAP_WRITE: u8 = 9;
     /// The program read a mapped file.
     pub const MMAP_READ: u8 = 10;
+    /// All mapped files of a process were looked at.
+    pub const MMAP_LOOK: u8 = 11;
     /// What is in events of the kernel of one kind.
     pub const KERNEL_LAYOUT: u8 = 20;
     /// An event of the kernel.
@@ -130,6 +132,8 @@ pub mod event_number {
     pub const KERNEL_TASK: u8 = 22;
     /// Whose events of the kernel were taken.
     pub const KERNEL_SCOPE: u8 = 23;
+    /// A process mapped a file.
+    pub const LOADED_FILE: u8 = 24;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

@@ -85,10 +85,12 @@ pub mod part_id {
     pub const WATCHED: u64 = 12;
     /// Time that recording the call took after its end.
     pub const RECORDING: u64 = 13;
+    /// Where a signal hit.
+    pub const SIGNAL_PLACE: u64 = 14;
 }
 
 /// The parts that this version knows.
-pub static PART_ROWS: [PartRow; 13] = [
+pub static PART_ROWS: [PartRow; 14] = [
     part(
         part_id::USER_CPU,
         "user_cpu_ns",
@@ -169,6 +171,13 @@ pub static PART_ROWS: [PartRow; 13] = [
         PartMeaning::Duration,
         "ticks from the call's end until what came out was copied: not the program's time",
     ),
+    part(
+        part_id::SIGNAL_PLACE,
+        "signal_place",
+        PartMeaning::Plain,
+        "of a signal: 1 if it hit where a call begins, which was made after the handler, 2 between two \
+         calls; otherwise it hit in a call, which was finished first",
+    ),
 ];
 
 const fn part(id: u64, name: &'static str, meaning: PartMeaning, about: &'static str) -> PartRow {
@@ -179,6 +188,11 @@ impl Part {
     /// A part that is a number.
     pub fn number(id: u64, value: u64) -> Part {
         Part { id, value: PartValue::Number(value) }
+    }
+
+    /// The part that names the buffer with a call's callers.
+    pub fn buffer_of(id: BlobId) -> Part {
+        Part::number(part_id::STACK, id.0.wrapping_add(1))
     }
 
     /// The part that names buffers; `None` stands for one that was lost.

@@ -17,6 +17,8 @@ const ROOMS: &[&str] = &[
     // strace's own spelling of calls and arguments.
     "crates/strace/src/spelling.rs",
     "crates/strace/src/words.rs",
+    // LTTng's names of events and fields.
+    "crates/ctf_import/src/spelling.rs",
     // The types of the SNIA schema; elements and attributes of DataSeries.
     "crates/dataseries/src/calls/",
     "crates/dataseries/src/file/",

@@ -12,8 +12,8 @@ use render::text::major_minor;
 use trace::Trace;
 
 use crate::source;
-use render::amounts::{show_size, show_time};
-use stats::overview::{Gap, Overview};
+use render::amounts::{counted, show_count, show_size, show_time};
+use stats::overview::{End, Gap, Loss, Overview, UpTo};
 
 /// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
@@ -26,6 +26,7 @@ pub fn text(trace: &Trace, overview: &Overview, verified: bool) -> io::Result<()
     whence(&mut out, trace, overview);
     numbers(&mut out, trace, overview);
     proof(&mut out, trace, overview, verified);
+    up_to(&mut out, &overview.up_to);
     not_seen(&mut out, &overview.not_seen);
     mounts(&mut out, overview);
     calls(&mut out, overview);
@@ -52,12 +53,17 @@ fn whence(out: &mut String, trace: &Trace, overview: &Overview) {
 
 fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
     let s = overview;
-    line(out, "processes", &format!("{}, with {} threads", s.processes, s.threads));
+    let threads = counted(s.threads, "thread", "threads");
+    line(out, "processes", &format!("{}, with {threads}", show_count(s.processes)));
     let share = s.slow_path_calls as f64 * 100.0 / s.calls.max(1) as f64;
     line(
         out,
         "calls",
-        &format!("{}, {} ({share:.1}%) of them through SIGSYS", s.calls, s.slow_path_calls),
+        &format!(
+            "{}, {} ({share:.1}%) of them through SIGSYS",
+            show_count(s.calls),
+            show_count(s.slow_path_calls)
+        ),
     );
     line(
         out,
@@ -139,6 +145,60 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
             "the trace lay on the same device as files that the program used: writing it took \
              part of that device's speed; record to another disk to measure",
         );
+    }
+}
+
+/// Formats up to when there is what moves beside calls, where that is not everything.
+fn up_to(out: &mut String, found: &UpTo) {
+    for Loss { pid, until_ns, end } in found.mapped.iter().take(UNSEEN_SHOWN) {
+        let why = match end {
+            End::Killed => "it was killed",
+            End::RecorderEnded => "the recording ended before it",
+        };
+        let until = show_time(*until_ns);
+        line(out, "up to", &format!("mapped files: stores of process {pid} up to {until} ({why})"));
+    }
+    if found.mapped.len() > UNSEEN_SHOWN {
+        let more = found.mapped.len() - UNSEEN_SHOWN;
+        line(out, "", &format!("mapped files: and of {more} more processes; --json has all"));
+    }
+    if let (under_way @ 1.., Some(since)) = (found.under_way, found.under_way_since_ns) {
+        let since = show_time(since);
+        let text = format!(
+            "operations: {under_way} were under way, the first since {since}; whether they were \
+             completed is not known"
+        );
+        line(out, "up to", &text);
+    }
+    if found.missing > 0 {
+        let text = format!("operations: {} that were submitted are not there", found.missing);
+        line(out, "up to", &text);
+    }
+}
+
+fn up_to_json(json: &mut Json<'_>, found: &UpTo) {
+    if !found.mapped.is_empty() {
+        json.key("mapped_until").array(|json| {
+            for Loss { pid, until_ns, end } in &found.mapped {
+                json.object(|json| {
+                    json.key("pid").uint((*pid).into());
+                    json.key("time_ns").uint(*until_ns);
+                    json.key("why").str(match end {
+                        End::Killed => "killed",
+                        End::RecorderEnded => "recording-ended",
+                    });
+                });
+            }
+        });
+    }
+    if found.under_way > 0 {
+        json.key("operations_under_way").object(|json| {
+            json.key("count").uint(found.under_way);
+            json.key("since_ns").optional_uint(found.under_way_since_ns);
+        });
+    }
+    if found.missing > 0 {
+        json.key("operations_missing").uint(found.missing);
     }
 }
 
@@ -295,6 +355,7 @@ pub fn json(trace: &Trace, overview: &Overview) -> io::Result<()> {
         });
         json.key("problems_more").uint(report.problems_more);
         json.key("unreadable").array(|json| s.errors.iter().for_each(|error| json.str(error)));
+        up_to_json(json, &s.up_to);
         not_seen_json(json, &s.not_seen);
         json.key("mounts").array(|json| {
             for mount in s.mounts.used() {

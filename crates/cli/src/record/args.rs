@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use ring::Mappings;
 
+use super::habits::Habits;
+use super::stack;
 use super::whom::Whom;
 use crate::units;
 
@@ -38,7 +40,8 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Replace FILE if it exists, as soon as PROGRAM has started
+    /// Replace FILE if it exists, as soon as PROGRAM has started; without this, an earlier recording
+    /// becomes FILE.old, and nothing else is replaced
     #[arg(long)]
     pub force: bool,
 
@@ -115,6 +118,16 @@ pub struct Args {
     #[arg(long)]
     pub no_cpu_time: bool,
 
+    /// Record what `reenact rerun` needs to execute PROGRAM again as it was
+    ///
+    /// PROGRAM runs without random addresses, reads clocks by real calls, finds no io_uring, and the
+    /// files that it maps are noted with a hash of their contents.
+    #[arg(long)]
+    pub rerunnable: bool,
+
+    #[command(flatten)]
+    pub callers: stack::Options,
+
     /// Stop recording when the trace has this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
@@ -158,13 +171,24 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
     pub kernel_buffer: u64,
 
+    /// Print the calls to standard error while they are made
+    #[arg(long)]
+    pub live: bool,
+
+    /// At the end, print to standard error what `reenact stat` shows: calls, errors and times
+    #[arg(long)]
+    pub summary: bool,
+
+    #[command(flatten)]
+    pub habits: Habits,
+
     /// Print no summary and no warnings
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "summary")]
     pub quiet: bool,
 
     /// The program to record, and its arguments
     #[arg(
-        required_unless_present_any = ["kernel", "system"],
+        required_unless_present_any = ["kernel", "system", "pid", "calls", "counts"],
         trailing_var_arg = true,
         value_name = "PROGRAM"
     )]
@@ -221,13 +245,14 @@ impl Args {
             add(&format!("--duration {}", units::time_word(time)));
         }
         if self.mmap != MmapMode::Writes {
-            add("--mmap none");
+            add(&format!("--mmap {}", self.mmap));
         }
         if let Some(time) = self.mmap_every {
             add(&format!("--mmap-every {}", units::time_word(time)));
         }
         let flags = [
             (self.no_cpu_time, "--no-cpu-time"),
+            (self.rerunnable, "--rerunnable"),
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
             (self.no_manifest, "--no-manifest"),
@@ -238,6 +263,10 @@ impl Args {
                 "--kernel={classes} --kernel-buffer {}",
                 units::size_word(self.kernel_buffer)
             ));
+        }
+        let callers = self.callers.to_string();
+        if !callers.is_empty() {
+            add(&callers);
         }
         for whom in &self.kernel_for {
             add(&format!("--kernel-for {whom}"));

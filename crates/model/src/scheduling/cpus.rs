@@ -65,6 +65,13 @@ impl Cpu {
         self.depth
     }
 
+    /// Since when it is interrupted by what it is interrupted by now, and whether that is a second half.
+    pub(super) fn interruption(&self) -> Option<(u64, bool)> {
+        let top = self.nest[..self.depth].last()?;
+        let is_soft = matches!(top, Nested::Soft | Nested::SoftTimer | Nested::SoftNetwork);
+        Some((self.since, is_soft))
+    }
+
     pub(super) fn last_seen(&self) -> u64 {
         self.seen.unwrap_or(self.since)
     }

@@ -123,6 +123,21 @@ pub struct Piece {
     pub lock: Option<u64>,
 }
 
+/// A stretch of time in which a CPU was interrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interruption {
+    /// The CPU.
+    pub cpu: u32,
+    /// The thread that it runs; 0 if none.
+    pub task: u32,
+    /// The second half of an interrupt.
+    pub is_soft: bool,
+    /// Since when, in nanoseconds since the start of the trace.
+    pub from: u64,
+    /// Until when.
+    pub to: u64,
+}
+
 /// How long a thread did what, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times([u64; Doing::COUNT]);

@@ -2,7 +2,7 @@
 
 use syscalls::abi::states::{self, Stopping};
 
-use super::pieces::{Doing, InCall, Piece, Times, Waker};
+use super::pieces::{Doing, InCall, Interruption, Piece, Times, Waker};
 use super::reasons::{self, Wait};
 
 /// Bytes of a name; the kernel has 15.
@@ -46,6 +46,22 @@ impl State {
 pub trait Sink {
     /// A stretch is over.
     fn piece(&mut self, thread: &Thread, piece: Piece);
+
+    /// A CPU was interrupted, while it ran a thread or was idle (0).
+    fn interrupted(&mut self, _interruption: &Interruption) {}
+}
+
+/// For two that both want to know.
+impl<A: Sink, B: Sink> Sink for (&mut A, &mut B) {
+    fn piece(&mut self, thread: &Thread, piece: Piece) {
+        self.0.piece(thread, piece);
+        self.1.piece(thread, piece);
+    }
+
+    fn interrupted(&mut self, interruption: &Interruption) {
+        self.0.interrupted(interruption);
+        self.1.interrupted(interruption);
+    }
 }
 
 /// For those who only want sums.
@@ -196,7 +212,7 @@ impl Thread {
                 let (doing, lock) = reasons::of_wait(&Wait {
                     is_deep: self.state == State::Blocked,
                     is_kernel: self.is_kernel,
-                    is_in_fault: self.fault_since.is_some(),
+                    is_in_fault: self.has_agent && self.fault_since.is_some(),
                     call: self.call_at(self.since),
                     contends: self.contends,
                     by,

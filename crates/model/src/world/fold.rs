@@ -7,6 +7,7 @@ use super::World;
 use super::spawned::push;
 use crate::contents::Contents;
 use crate::effects;
+use crate::operations::submitted;
 use crate::step::Step;
 
 impl World {
@@ -47,7 +48,7 @@ impl World {
                 if let Some(flags) = effects::spawn_flags(call, contents) {
                     self.spawn(event.thread, flags, call);
                 }
-                effects::of_call(self, call, contents, &mut step);
+                effects::of_call(self, call, submitted(event), contents, &mut step);
             }
             EventKind::Start { how, process, parent, pid, tid } => {
                 self.start(event.thread, *how, *process, *parent, *pid, *tid);
@@ -71,6 +72,11 @@ impl World {
     /// Second half of [`World::apply`]: makes the changes.
     pub fn finish(&mut self, step: Step) {
         self.open_ids.forget();
+        if self.given.is_followed()
+            && let (Some(thread), Some(tsc)) = (self.threads.get(&step.thread), step.exit_tsc)
+        {
+            step.gives().for_each(|(fd, _)| self.given.note(thread.process, fd, tsc));
+        }
         for effect in step.at_entry {
             self.effect(step.thread, effect);
         }

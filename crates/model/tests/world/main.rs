@@ -7,14 +7,46 @@ mod tasks;
 use model::{InlineOnly, Origin, World};
 use syscalls::record::{data_flag, part};
 use trace::event::{
-    Call, Content, Data, Event, EventKind, OpenFd, Outcome, ProcessState, StartHow,
+    Call, Content, Data, Event, EventKind, Extras, OpenFd, Outcome, ProcessState, StartHow,
 };
+use trace::format::zigzag;
+use trace::parts::{Part, part_id};
 
 const CLONE_FILES: u64 = 0x400;
 const CLONE_FS: u64 = 0x200;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const O_TMPFILE: u64 = 0o20_200_000;
 const AT_FDCWD: u64 = -100_i64 as u64;
+
+/// An operation closed a number before it was given anew, and was found completed later.
+#[test]
+fn an_operation_does_not_close_what_has_its_number_since() {
+    let mut story = Story::new();
+    story.call(1, "io_uring_setup", &[8, 0x1000], 9, &[]);
+    story.call(1, "openat", &[AT_FDCWD, 0x1000, 0], 3, &[(1, false, b"/first\0")]);
+    let submitted = story.tsc + 10;
+    story.call(1, "openat", &[AT_FDCWD, 0x1000, 0], 3, &[(1, false, b"/second\0")]);
+    let closes = |story: &mut Story, since: u64| {
+        story.tsc += 100;
+        let nr = syscalls::by_name("io_uring:CLOSE").unwrap().nr;
+        let outcome = Outcome::Returned { exit_tsc: story.tsc, ret: 0 };
+        let call = Call { nr, nargs: 3, args: [3, 0, 0, 0, 0, 0], outcome, ..Call::default() };
+        let ticks = zigzag(since as i64 - story.tsc as i64);
+        let parts = vec![Part::number(part_id::SUBMITTED, ticks)];
+        let extras = Some(Box::new(Extras { parts, later_fields: Vec::new() }));
+        let event = Event { extras, ..Event::new(1, story.tsc, EventKind::Call(call)) };
+        story.world.apply(&event, &mut InlineOnly);
+    };
+    let path = |story: &Story| {
+        let table = story.world.descriptors(1).unwrap();
+        table.get(3).map(|entry| entry.description.path.clone())
+    };
+    closes(&mut story, submitted);
+    assert_eq!(path(&story).as_deref(), Some(&b"/second"[..]));
+    let now = story.tsc;
+    closes(&mut story, now);
+    assert_eq!(path(&story), None);
+}
 
 /// A world, and the time of its events.
 struct Story {

@@ -36,7 +36,9 @@ impl Stream {
             }
         }
         let existed = self.identities.last().map(|(_, identity)| (identity.dev, identity.ino));
-        let (user, enter, watched) = (self.user, call.tsc, self.watched);
+        // An operation has closed its number before that was given anew.
+        let enter = self.submitted_at(call).unwrap_or(call.tsc);
+        let (user, watched) = (self.user, self.watched);
         let (nr, args, operations) = (call.nr, call.args, self.operations());
         changes.call(Note {
             thread,

@@ -1,9 +1,10 @@
 //! Operations: what a call submits waits for the record of its completion, which comes in the stream
 //! of whichever thread finds it.
 
+use syscalls::Act;
 use syscalls::record::{Header, submit};
 use trace::event::Outcome;
-use trace::format::zigzag;
+use trace::format::{unzigzag, zigzag};
 use trace::parts::{Part, PartValue, part_id};
 
 use super::in_flight::Waiting;
@@ -107,6 +108,23 @@ impl Stream {
             Some(PartValue::Number(count)) => *count,
             _ => 0,
         }
+    }
+
+    /// When an operation was submitted that closes a number.
+    pub(super) fn submitted_at(&self, call: &OpenCall) -> Option<u64> {
+        let row = syscalls::by_number(call.nr.into()).filter(|row| row.act == Act::Close)?;
+        let submitted = self.parts.iter().find(|part| part.id == part_id::SUBMITTED)?;
+        match submitted.value {
+            PartValue::Number(ticks) if row.queue.is_some() => {
+                Some(call.tsc.wrapping_add_signed(unzigzag(ticks)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the open call is an operation that was found completed late.
+    pub(super) fn was_late(&self) -> bool {
+        self.parts.iter().any(|part| part.id == part_id::LATE)
     }
 
     /// Gives a completed operation what went in, and when.

@@ -110,6 +110,8 @@ pub(crate) struct Stream {
     pub(super) inline: Vec<u8>,
     pub(super) ids: Vec<BlobId>,
     pub(super) identities: Vec<(u8, Identity)>,
+    /// The stack of the open call: registers, and a copy of its beginning.
+    pub(super) stack: Vec<u8>,
     /// Whether the call changes a file whose former content could not be stored whole.
     pub(super) not_whole: bool,
 
@@ -130,6 +132,8 @@ pub(super) enum Fate {
     Told(Vec<u8>),
     /// They are hashed and discarded.
     Hashed(Box<Xxh3>),
+    /// They are of the stack, which is not stored.
+    Stack,
     /// They are discarded.
     Forgotten,
 }

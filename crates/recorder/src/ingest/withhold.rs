@@ -15,6 +15,7 @@ impl Stream {
     pub(super) fn arrived(&mut self, arriving: Arriving, out: &mut Output) {
         let Arriving { mut item, fate, .. } = arriving;
         match fate {
+            Fate::Stack => return,
             Fate::Stored | Fate::Forgotten => {}
             Fate::Hashed(hasher) => {
                 item.hash = Some(hasher.digest128());

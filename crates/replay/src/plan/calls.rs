@@ -138,6 +138,12 @@ impl Planner<'_> {
             Treatment::Make { .. } if self.was_refused(index, said, ret, &paths) => {
                 Treatment::Simulate
             }
+            // An operation has closed it before the number was given anew: what had it is gone.
+            Treatment::Make { .. }
+                if said.act == Act::Close && ret >= 0 && step.closes().next().is_none() =>
+            {
+                Treatment::Simulate
+            }
             Treatment::Make { .. } if ret >= 0 && has_no_number(said, call) => {
                 Treatment::Skip("its file has a place in a ring, and no number")
             }

@@ -57,6 +57,14 @@ impl Programs {
         (pid, program.unwrap_or_default())
     }
 
+    /// Returns the process id and the program of a process that a gap names.
+    pub fn named(&self, world: &World, number: u32) -> (Option<u32>, Vec<u8>) {
+        let process = world.process(number);
+        process.map_or_else(Default::default, |found| {
+            (Some(found.pid), self.program_of(number, found))
+        })
+    }
+
     fn program_of(&self, number: u32, process: &model::Process) -> Vec<u8> {
         self.executed.get(&number).cloned().unwrap_or_else(|| process.exe.to_vec())
     }

@@ -9,7 +9,7 @@ use trace::event::Call;
 
 use super::finding::{Finding, FindingKind};
 use super::often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
-use super::sites::{SiteId, Sites};
+use crate::sites::{SiteId, Sites};
 
 /// Value of a contended lock in the C library and in most others. A wait with this value is for a
 /// lock, not for an event.
@@ -65,6 +65,7 @@ impl Locks {
                 count: often.count,
                 bytes: 0,
                 time_ns: often.ns,
+                share: 0.0,
                 file,
                 site: top.map(|(site, _)| sites.name(*site).to_vec()).unwrap_or_default(),
                 evidence,

@@ -54,6 +54,7 @@ struct Story {
     name: Vec<u8>,
     /// The call, and when it began.
     call: Option<(u16, u64)>,
+    is_followed: bool,
     has_waited: bool,
     parts: Vec<Part>,
 }
@@ -91,6 +92,7 @@ impl Stories {
             pid: thread.pid.unwrap_or(thread.id),
             name: thread.name.clone(),
             call,
+            is_followed: thread.is_followed || thread.has_agent(),
             has_waited: false,
             parts: Vec::new(),
         });
@@ -113,25 +115,68 @@ impl Stories {
     }
 
     /// The longest ones, explained.
-    pub fn table(&mut self, pieces: &Pieces) -> Table {
+    pub fn finish(&mut self, pieces: &Pieces) -> Vec<Told> {
         let open: Vec<Story> = self.open.drain().map(|(_, story)| story).collect();
         open.into_iter().for_each(|story| self.close(story));
         let mut all: Vec<Story> = self.longest.drain().map(|Reverse(story)| story).collect();
         all.sort_by(|a, b| b.cmp(a));
-        let mut table = Table::new("longest", "The longest, explained", &COLUMNS);
-        for story in all {
-            table.row(vec![
-                Cell::At(story.from),
-                Cell::Id(story.pid.into()),
-                Cell::Id(story.tid.into()),
-                Cell::Name(story.name.clone()),
-                story.call.map_or(Cell::word("(outside of calls)"), |(nr, _)| call_name(nr)),
-                Cell::Ns(story.ns),
-                Cell::Name(story.tell(pieces).into_bytes()),
-            ]);
-        }
-        table
+        let told = all.into_iter().map(|story| Told {
+            from: story.from,
+            ns: story.ns,
+            pid: story.pid,
+            tid: story.tid,
+            explained: story.tell(pieces),
+            name: story.name,
+            call: story.call.map(|(nr, _)| nr),
+            is_followed: story.is_followed,
+        });
+        told.collect()
     }
+}
+
+/// A call that has waited, or a wait outside of calls, explained.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// Since when, in nanoseconds since the start of the trace.
+    pub from: u64,
+    /// How long.
+    pub ns: u64,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The call.
+    pub call: Option<u16>,
+    /// It is one of those whose events were wanted.
+    pub is_followed: bool,
+    /// What the time went to.
+    pub explained: String,
+}
+
+impl Told {
+    /// The name of the call, if it is one.
+    pub fn call_name(&self) -> Cell {
+        self.call.map_or(Cell::word("(outside of calls)"), call_name)
+    }
+}
+
+/// The table of the longest ones.
+pub fn longest(all: &[Told]) -> Table {
+    let mut table = Table::new("longest", "The longest, explained", &COLUMNS);
+    for told in all {
+        table.row(vec![
+            Cell::At(told.from),
+            Cell::Id(told.pid.into()),
+            Cell::Id(told.tid.into()),
+            Cell::Name(told.name.clone()),
+            told.call_name(),
+            Cell::Ns(told.ns),
+            Cell::Name(told.explained.clone().into_bytes()),
+        ]);
+    }
+    table
 }
 
 impl Story {

@@ -22,6 +22,10 @@ pub const MAP_ANONYMOUS: u64 = 0x20;
 pub const MAP_DENYWRITE: u64 = 0x800;
 /// The mapping is placed at the address, over what is there.
 pub const MAP_FIXED: u64 = 0x10;
+/// The same, unless something is there.
+pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// Stores stay in the process.
+pub const MAP_PRIVATE: u64 = 2;
 /// Flags of userfaultfd: it is closed by an exec, does not block, and handles no faults of the
 /// kernel.
 pub const USERFAULTFD_FLAGS: u64 = 0o2_000_000 | 0o4000 | 1;
@@ -49,3 +53,7 @@ pub const PAGE_OF_FILE: u64 = 4;
 pub const PAGE_PRESENT: u64 = 8;
 /// Flag of mremap: the old mapping stays.
 pub const MREMAP_DONTUNMAP: u64 = 4;
+/// Flag of mremap: the mapping may be moved.
+pub const MREMAP_MAYMOVE: u64 = 1;
+/// Flag of mremap: it is moved to the address.
+pub const MREMAP_FIXED: u64 = 2;

@@ -55,6 +55,14 @@ const REAL_TIME: [&str; 33] = [
     "SIGRT_32",
 ];
 
+/// Of a timer: its signal goes to one thread.
+pub const SIGEV_THREAD_ID: u64 = 4;
+
+/// Returns true if the processor may cause this signal: it then comes again whenever the same code runs.
+pub const fn is_fault(signal: i32) -> bool {
+    matches!(signal, SIGILL | SIGTRAP | SIGBUS | SIGFPE | SIGSEGV)
+}
+
 /// Returns the name of a signal.
 pub fn name(signal: i32) -> Option<&'static str> {
     match signal {

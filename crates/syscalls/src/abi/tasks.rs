@@ -41,6 +41,8 @@ pub const ARCH_SET_GS: u32 = 0x1001;
 /// Of arch_prctl: asks for it.
 pub const ARCH_GET_GS: u32 = 0x1004;
 
+/// Limit on the size of the stack.
+pub const RLIMIT_STACK: u64 = 3;
 /// Limit on the length of files.
 pub const RLIMIT_FSIZE: u64 = 1;
 /// Limit on the numbers of descriptors.

@@ -17,7 +17,7 @@ const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]).does(Act::SetUpAio).handled(Handler::AioSetup),
+    call(206, "io_setup", MEMORY, SIMULATED, Ret::Int, &[uint("nr_events"), inout("ctx_idp", U64, Fixed(8))]).does(Act::SetUpAio).handled(Handler::AioSetup).again(UNKNOWN),
     call(207, "io_destroy", MEMORY, SIMULATED, Ret::Int, &[hex("ctx_id")]).handled(Handler::AioDestroy),
     call(208, "io_getevents", WAIT, SIMULATED, Ret::Int, &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
@@ -28,7 +28,7 @@ pub static ROWS: &[Syscall] = &[
         hex("ctx_id"), long("min_nr"), long("nr"), output("events", Struct(&l::IO_EVENT), RetTimes(32)),
         in_struct("timeout", &l::TIMESPEC), in_holder("usig", &l::SIGSET_ARG)]).does(Act::ReapFromAio).handled(Handler::AioReap),
 
-    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).handled(Handler::RingSetup).gives(Gives::Object("io_uring")).until_exec(),
+    call(425, "io_uring_setup", DESC, SIMULATED, Ret::Fd, &[uint("entries"), inout_struct("params", &l::IO_URING_PARAMS)]).does(Act::SetUpRing).handled(Handler::RingSetup).gives(Gives::Object("io_uring")).until_exec().again(UNKNOWN),
     family(426, "io_uring_enter", DESC.or(SIGNAL), LEFT_OUT, Ret::Int, &[
         fd("fd"), uint("to_submit"), uint("min_complete"), bits("flags", &f::URING_ENTER),
         input("argp", SigSet, ByArg(5)), size("argsz")], &[

@@ -17,7 +17,7 @@ const MSGCTL: Arg = one("cmd", &f::MSGCTL);
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(29, "shmget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), size("size"), bits("shmflg", &f::SHMGET)]),
-    call(30, "shmat", IPC.or(MEMORY), IGNORED, Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]).does(Act::AttachMemory),
+    call(30, "shmat", IPC.or(MEMORY), IGNORED, Ret::Address, &[int("shmid"), addr("shmaddr"), bits("shmflg", &f::SHMAT)]).does(Act::AttachMemory).again(UNKNOWN),
     family(31, "shmctl", IPC, IGNORED, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")], &[
         when(1, 0, Ret::Int, &[int("shmid"), SHMCTL, addr("buf")]),
         when(1, 1, Ret::Int, &[int("shmid"), SHMCTL, in_struct("buf", &l::SHMID_DS)]),
@@ -46,7 +46,7 @@ pub static ROWS: &[Syscall] = &[
         when(2, 19, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMINFO)]),
         when(2, 20, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),
     ]),
-    call(67, "shmdt", IPC.or(MEMORY), IGNORED, Ret::Int, &[addr("shmaddr")]),
+    call(67, "shmdt", IPC.or(MEMORY), IGNORED, Ret::Int, &[addr("shmaddr")]).again(UNKNOWN),
     call(68, "msgget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), bits("msgflg", &f::IPC_GET)]),
     call(69, "msgsnd", IPC, IGNORED, Ret::Int, &[int("msqid"), input("msgp", Bytes, ArgPlus(2, 8)), size("msgsz"), bits("msgflg", &f::IPC_MSG)]),
     call(70, "msgrcv", IPC.or(WAIT), IGNORED, Ret::Size, &[

@@ -34,15 +34,15 @@ pub static ROWS: &[Syscall] = &[
             bits("flags", &f::CLONE), addr("stack"), output("parent_tid", I32, Fixed(4)), addr("child_tid"), hex("tls")]),
         otherwise(Ret::Pid, &[
             bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")]),
-    ]).does(Act::Spawn).gives(Gives::Object("pidfd")).until_exec().handled(Handler::Clone),
-    call(57, "fork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Fork),
-    call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Vfork),
-    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), environment("envp")]).does(Act::Execute).handled(Handler::Exec),
-    call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]).handled(Handler::ExitThread),
+    ]).does(Act::Spawn).gives(Gives::Object("pidfd")).until_exec().handled(Handler::Clone).again(BORN),
+    call(57, "fork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Fork).again(BORN),
+    call(58, "vfork", PROCESS, TASK, Ret::Pid, &[]).does(Act::Spawn).handled(Handler::Vfork).again(BORN),
+    call(59, "execve", FILE.or(PROCESS), TASK, Ret::Never, &[path("pathname"), texts("argv"), environment("envp")]).does(Act::Execute).handled(Handler::Exec).again(MADE),
+    call(60, "exit", PROCESS, TASK, Ret::Never, &[int("status")]).handled(Handler::ExitThread).again(MADE),
     call(61, "wait4", PROCESS.or(WAIT), IGNORED, Ret::Pid, &[
         pid("pid"), output("wstatus", WaitStatus, FixedIfRet(4)), bits("options", &f::WAIT),
         output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]).does(Act::Reap),
-    family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS).handled(Handler::Trace),
+    family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS).handled(Handler::Trace).again(UNKNOWN),
     call(109, "setpgid", NONE, IGNORED, Ret::Int, &[process("pid"), process_group("pgid")]).does(Act::SetProcessGroup),
     call(110, "getppid", NONE, IGNORED, Ret::Pid, &[]).does(Act::TellParent),
     call(111, "getpgrp", NONE, IGNORED, Ret::Pid, &[]).does(Act::TellProcessGroup),
@@ -57,7 +57,7 @@ pub static ROWS: &[Syscall] = &[
         one("op", &f::PRCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::prctl::VARIANTS).handled(Handler::Prctl),
     call(186, "gettid", NONE, IGNORED, Ret::Pid, &[]),
     call(218, "set_tid_address", NONE, IGNORED, Ret::Pid, &[addr("tidptr")]),
-    call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]).does(Act::EndProcess).handled(Handler::ExitProcess),
+    call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]).does(Act::EndProcess).handled(Handler::ExitProcess).again(MADE),
     family(247, "waitid", PROCESS.or(WAIT), IGNORED, Ret::Int, &[
         one("idtype", &f::WAITID), pid("id"), output("infop", Siginfo, Fixed(128)), bits("options", &f::WAIT),
         out_struct("rusage", &l::RUSAGE)], &[
@@ -75,9 +75,9 @@ pub static ROWS: &[Syscall] = &[
         bits("flags", &f::NO_FLAGS)]),
     call(312, "kcmp", NONE, IGNORED, Ret::Int, &[pid("pid1"), pid("pid2"), one("type", &f::KCMP), hex("idx1"), hex("idx2")]),
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
-        dirfd("dirfd"), path("pathname"), texts("argv"), environment("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt),
+        dirfd("dirfd"), path("pathname"), texts("argv"), environment("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt).again(MADE),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]).gives(Gives::Process).until_exec(),
-    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).handled(Handler::CloneByStruct),
+    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).handled(Handler::CloneByStruct).again(BORN),
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor).until_exec(),
 
     // Scheduling.

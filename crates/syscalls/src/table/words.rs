@@ -5,8 +5,8 @@ use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::operations::{Cousin, Queue};
 use crate::shape::{
-    Arg, ArgKind, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand, Replay, Ret,
-    Syscall, Variant,
+    Again, Arg, ArgKind, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand, Replay,
+    Ret, Syscall, Variant,
 };
 
 pub const NONE: Classes = Classes::NONE;
@@ -25,6 +25,13 @@ pub const WRITE: Classes = Classes::WRITE;
 pub const SYNC: Classes = Classes::SYNC;
 pub const CHANGE: Classes = Classes::CHANGE;
 pub const WAIT: Classes = Classes::WAIT;
+
+pub const MADE: Again = Again::Made;
+pub const ALWAYS: Again = Again::Always;
+pub const REACHED: Again = Again::Reached;
+pub const PLACED: Again = Again::Placed;
+pub const BORN: Again = Again::Born;
+pub const UNKNOWN: Again = Again::Unknown;
 
 pub const REAL: Replay = Replay::Real;
 pub const NUMBERS: Replay = Replay::Numbers;
@@ -72,6 +79,7 @@ pub const fn family(
         gives_until_exec: false,
         queue: None,
         cousin: None,
+        again: Again::Given,
     }
 }
 
@@ -132,6 +140,11 @@ impl Syscall {
         Syscall { variants, ..self }
     }
 
+    /// Sets what a re-execution does with it.
+    pub const fn again(self, again: Again) -> Syscall {
+        Syscall { again, ..self }
+    }
+
     /// Its descriptors are closed by an exec, whatever the flags say.
     pub const fn until_exec(self) -> Syscall {
         Syscall { gives_until_exec: true, ..self }
@@ -150,6 +163,7 @@ pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Va
         replay: None,
         act: None,
         gives_until_exec: false,
+        again: None,
     }
 }
 
@@ -165,6 +179,7 @@ pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) ->
         replay: None,
         act: None,
         gives_until_exec: false,
+        again: None,
     }
 }
 
@@ -186,6 +201,7 @@ pub const fn when_field(
         replay: None,
         act: None,
         gives_until_exec: false,
+        again: None,
     }
 }
 
@@ -201,6 +217,7 @@ pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
         replay: None,
         act: None,
         gives_until_exec: false,
+        again: None,
     }
 }
 
@@ -213,6 +230,11 @@ impl Variant {
     /// Sets the effect of the variant.
     pub const fn does(self, act: Act) -> Variant {
         Variant { act: Some(act), ..self }
+    }
+
+    /// Sets what a re-execution does with the variant, if not as the row says.
+    pub const fn again(self, again: Again) -> Variant {
+        Variant { again: Some(again), ..self }
     }
 
     /// Names the value that selects it.

@@ -84,6 +84,11 @@ impl Frame {
         self.rax.set(result);
     }
 
+    /// The result that was set.
+    pub fn result(&self) -> u64 {
+        self.rax.get()
+    }
+
     pub fn stack(&self) -> u64 {
         self.rsp.get()
     }

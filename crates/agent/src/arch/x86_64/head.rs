@@ -25,6 +25,8 @@ pub mod phase {
 pub mod slow {
     pub const SYSCALL: u32 = 1;
     pub const INT_80: u32 = 2;
+    /// `syscall`, in a re-execution.
+    pub const ANSWERED: u32 = 3;
 }
 
 /// The first fields of a thread's context. The rule for its accesses is that of [`crate::cells`];

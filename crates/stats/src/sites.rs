@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use model::decode::image;
 use model::{Contents, Moment, Value};
+use symbols::Place;
 use syscalls::Act;
 use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_EXEC};
 use syscalls::record::part;
@@ -29,6 +30,8 @@ struct Mapping {
     end: u64,
     offset: u64,
     path: Rc<Vec<u8>>,
+    /// It is one of the whole file, which is not laid out as in the file.
+    is_loaded: bool,
 }
 
 /// Executable mappings of a process, by start address.
@@ -41,6 +44,7 @@ pub struct Sites {
     known: HashMap<(u32, u64), SiteId>,
     by_name: HashMap<Vec<u8>, SiteId>,
     names: Vec<Vec<u8>>,
+    places: Vec<Option<Place>>,
 }
 
 impl Sites {
@@ -52,6 +56,11 @@ impl Sites {
     /// Returns module and file offset of a call site.
     pub fn name(&self, site: SiteId) -> &[u8] {
         self.names.get(site).map_or(b"(elsewhere)", Vec::as_slice)
+    }
+
+    /// Returns where a call site is, if it is in a file.
+    pub fn place(&self, site: SiteId) -> Option<&Place> {
+        self.places.get(site)?.as_ref()
     }
 
     /// Tracks executable mappings.
@@ -79,7 +88,10 @@ impl Sites {
                     if let Some(address) = entry(&auxv, key).filter(|address| *address != 0) {
                         let start = address & !0xfff;
                         let end = start.saturating_add(REACH);
-                        mappings.insert(start, Mapping { end, offset: 0, path: Rc::new(path) });
+                        mappings.insert(
+                            start,
+                            Mapping { end, offset: 0, path: Rc::new(path), is_loaded: true },
+                        );
                     }
                 }
                 self.mappings.insert(process, Rc::new(mappings));
@@ -103,7 +115,7 @@ impl Sites {
         let mappings = Rc::make_mut(self.mappings.entry(thread.process).or_default());
         if mappings.len() < MAPPINGS_MAX {
             let end = start.saturating_add(length);
-            mappings.insert(start, Mapping { end, offset, path: Rc::new(path) });
+            mappings.insert(start, Mapping { end, offset, path: Rc::new(path), is_loaded: false });
         }
     }
 
@@ -114,7 +126,11 @@ impl Sites {
             return *known;
         }
         let exe = moment.world.process(process).map_or(&b""[..], |process| &process.exe);
-        let name = self.resolve(process, address, exe);
+        let place = self.resolve(process, address, exe);
+        let name = match &place {
+            Some(Place { path, at, .. }) => [path, format!("+{at:#x}").as_bytes()].concat(),
+            None => format!("{address:#x}").into_bytes(),
+        };
         let next = self.names.len();
         if next >= SITES_MAX && !self.by_name.contains_key(&name) {
             return usize::MAX;
@@ -122,6 +138,7 @@ impl Sites {
         let id = *self.by_name.entry(name.clone()).or_insert(next);
         if id == next {
             self.names.push(name);
+            self.places.push(place);
         }
         if self.known.len() < SITES_MAX {
             self.known.insert((process, address), id);
@@ -129,20 +146,16 @@ impl Sites {
         id
     }
 
-    fn resolve(&self, process: u32, site: u64, exe: &[u8]) -> Vec<u8> {
+    fn resolve(&self, process: u32, site: u64, exe: &[u8]) -> Option<Place> {
         let mappings = self.mappings.get(&process);
         let below = mappings.and_then(|mappings| mappings.range(..=site).next_back());
-        match below.filter(|(_, mapping)| site < mapping.end) {
-            Some((start, mapping)) => {
-                let path = match mapping.path.as_slice() {
-                    b"(program)" if !exe.is_empty() => exe,
-                    path => path,
-                };
-                let at = (site - start).wrapping_add(mapping.offset);
-                [path, format!("+{at:#x}").as_bytes()].concat()
-            }
-            None => format!("{site:#x}").into_bytes(),
-        }
+        let (start, mapping) = below.filter(|(_, mapping)| site < mapping.end)?;
+        let path = match mapping.path.as_slice() {
+            b"(program)" if !exe.is_empty() => exe,
+            path => path,
+        };
+        let at = (site - start).wrapping_add(mapping.offset);
+        Some(Place { path: path.to_vec(), at, is_loaded: mapping.is_loaded })
     }
 }
 

@@ -1,4 +1,4 @@
-// shows: sync_per_write
+// shows: syncs
 #include "pattern.h"
 
 int main(int argc, char **argv) {

@@ -1,0 +1,296 @@
+//! `record --rerunnable` and `reenact rerun`, on programs of the repository and on real ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acceptance::place::{Outcome, Place, Who};
+use acceptance::stage::Stage;
+use acceptance::{Complaint, ensure, program, tier, trials};
+
+/// Exit codes.
+const FAILED: i32 = 1;
+const USAGE: i32 = 2;
+const DIFFERENT: i32 = 4;
+
+/// Scripts of real programs: their name in trials, what they need, and the script.
+const WORKS: &[(&str, &[&str], &str)] = &[
+    ("true", &[], "exec /bin/true"),
+    ("ls", &[], "exec ls -la /usr /proc/self"),
+    ("cat", &[], "exec cat /proc/self/stat /proc/uptime"),
+    (
+        "sqlite3",
+        &["sqlite3"],
+        "exec sqlite3 new.db \"create table t(a); insert into t values(1),(2); \
+         select random(), datetime('now'), a from t\"",
+    ),
+    (
+        "python3",
+        &["python3"],
+        "exec python3 -c 'import os, random, time, subprocess; print(hash(\"a\"), random.random(), \
+         time.time(), os.urandom(4), os.getpid(), id(os)); \
+         print(subprocess.run([\"ls\", \"/\"], capture_output=True).stdout)'",
+    ),
+    (
+        "perl",
+        &["perl"],
+        "exec perl -e 'print time, \" \", rand, \" $$\\n\"; my %h = map {$_ => 1} 1..20; \
+         print join(\",\", keys %h), \"\\n\"; print `date +%N`'",
+    ),
+    ("awk", &["awk"], "exec awk 'BEGIN { srand(); print rand(), \"x\" | \"cat\" }'"),
+    (
+        "bash",
+        &["bash"],
+        "exec bash -c 'echo $RANDOM $$ $BASHPID; for i in 1 2 3; do echo $i; done | sort -r | \
+         while read x; do echo \"got $x\"; done; (exit 5); echo $? $(date +%N); ls / | wc -l'",
+    ),
+    (
+        "pipeline",
+        &["find", "xargs", "gzip"],
+        "find /usr/include -name 'std*.h' | sort | xargs wc -l | tail -3; echo done | gzip | zcat",
+    ),
+    (
+        "gcc",
+        &["gcc"],
+        "printf '#include <stdio.h>\\nint main(void) { return puts(\"x\") < 0; }' > x.c; \
+         gcc -O2 -v -o x x.c",
+    ),
+    (
+        "make",
+        &["make", "gcc"],
+        "for i in 1 2 3 4 5 6; do echo \"int f$i;\" > $i.c; done; \
+         printf 'all: 1.o 2.o 3.o 4.o 5.o 6.o\\n' > Makefile; make -j2",
+    ),
+    ("tar", &["tar", "gzip"], "tar -C /usr/include -czf x.tar.gz linux; exec tar tzvf x.tar.gz"),
+    (
+        "git",
+        &["git"],
+        "git init -q . && git config core.preloadIndex false && git config pack.threads 1 && \
+         echo a > a && git add a && git -c user.name=a -c user.email=a@b commit -qm a && \
+         git log --stat && git status",
+    ),
+];
+
+fn main() -> ExitCode {
+    trials::main(|trials| {
+        for name in ["facts", "signals", "shares"] {
+            trials.add_for_both(name, None, move |stage: &Stage, who| {
+                let place = Place::new(stage, who)?;
+                let program = built(stage, name)?;
+                again(stage, &place, &[&program.display().to_string(), "a word"])
+            });
+        }
+        for &(name, needed, script) in WORKS {
+            let missing = trials::missing(needed);
+            trials.add_for_both(name, missing, move |stage: &Stage, who| {
+                let place = Place::new(stage, who)?;
+                again(stage, &place, &["sh", "-c", script])
+            });
+        }
+        trials.add_for_both("signals_are_ignored_as_they_were", None, ignored);
+        trials.add_for_both("every_test_program", None, every_program);
+        trials.add_for_both("nothing_is_changed", None, nothing_is_changed);
+        trials.add_for_both("what_no_call_gives_is_found", None, counter);
+        trials.add_for_both("what_cannot_be_executed_again_is_refused", None, refused);
+        trials.add_for_both("a_changed_program_is_refused", None, changed);
+        trials.add_for_both("stop_at_ends_it_before_a_call", None, stop_at);
+        Ok(())
+    })
+}
+
+fn text(error: impl std::fmt::Display) -> Complaint {
+    error.to_string()
+}
+
+/// Builds a program of tests/rerun.
+fn built(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
+    let all = program::in_folder("tests/rerun")?;
+    let found = all.into_iter().find(|program| program.name == name);
+    found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
+}
+
+fn recorded(
+    stage: &Stage,
+    place: &Place,
+    command: &[&str],
+) -> Result<(PathBuf, Outcome), Complaint> {
+    let trace = place.trace("rerun.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--force", "--rerunnable", "--output"]).arg(&trace);
+    let outcome = place.run(record.arg("--").args(command))?;
+    ensure!(outcome.status.code() != Some(125), "record: {}", outcome.errors());
+    Ok((trace, outcome))
+}
+
+fn rerun(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    trace: &Path,
+) -> Result<Outcome, Complaint> {
+    let mut command = place.command(&stage.reenact);
+    place.run(command.arg("rerun").args(options).arg(trace))
+}
+
+/// What the program wrote, without what reenact says at the end.
+fn written(outcome: &Outcome) -> (String, String) {
+    let errors = outcome.errors();
+    let lines = errors.lines().filter(|line| !line.starts_with("reenact: "));
+    (outcome.text(), lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Records a command, and executes it again some times, after its files are gone.
+fn again(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint> {
+    let (trace, outcome) = recorded(stage, place, command)?;
+    let expected = written(&outcome);
+    place.clear()?;
+    for round in 0..tier::rounds(3, 100) {
+        let outcome = rerun(stage, place, &[], &trace)?;
+        let code = outcome.status.code();
+        ensure!(code == Some(0), "round {round}: {code:?}: {}", outcome.errors());
+        let found = written(&outcome);
+        ensure!(found == expected, "round {round}: {found:?}, not {expected:?}");
+    }
+    let files = place.files()?;
+    ensure!(files.is_empty(), "it left {files:?}");
+    Ok(())
+}
+
+/// A program finds the signals ignored and blocked that it found when it was recorded.
+fn ignored(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("ignored.rnt");
+    let mut record = place.command("sh");
+    record.args(["-c", "trap '' INT USR1; exec \"$0\" record -q --rerunnable -o \"$@\""]);
+    record.arg(&stage.reenact).arg(&trace).args(["grep", "Sig", "/proc/self/status"]);
+    let expected = place.run(&mut record)?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(found.text() == expected.text(), "{}", found.text());
+    let mut record = place.command("sh");
+    record.args(["-c", "trap '' INT USR1; exec \"$0\" record -q --force --rerunnable -o \"$@\""]);
+    record.arg(&stage.reenact).arg(&trace).args(["sh", "-c", "trap 'echo x' INT; kill -INT $$"]);
+    let expected = place.run(&mut record)?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(found.text() == expected.text(), "{}", found.text());
+    Ok(())
+}
+
+/// Each test program is either executed again with the same output, or it is said why not.
+fn every_program(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let mut same = 0;
+    for program in program::all()? {
+        let is_c = program.source.extension().is_some_and(|end| end == "c");
+        if !is_c || program.needs.iter().any(|need| !trials::has(*need, who)) {
+            continue;
+        }
+        let place = Place::new(stage, who)?;
+        let name = program.build(stage)?.display().to_string();
+        let mut command = vec![name.as_str(), "7"];
+        command.extend(program.args.iter().map(String::as_str));
+        let (trace, outcome) = recorded(stage, &place, &command)?;
+        let found = rerun(stage, &place, &[], &trace)?;
+        match found.status.code() {
+            Some(0) => {
+                same += 1;
+                let (found, expected) = (found.text(), outcome.text());
+                ensure!(found == expected, "{name}: it writes {found:?}, not {expected:?}");
+            }
+            Some(FAILED | DIFFERENT) => ensure!(found.errors().len() > 20, "{name}: not told why"),
+            other => return Err(format!("{name}: {other:?}: {}", found.errors())),
+        }
+    }
+    ensure!(same > 40, "only {same} of them are executed again");
+    Ok(())
+}
+
+/// Files are neither read nor written.
+fn nothing_is_changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", b"input\n")?;
+    let script = "read line < input; echo $line > output; rm input; mkdir d; echo $line; pwd";
+    let (trace, outcome) = recorded(stage, &place, &["sh", "-c", script])?;
+    ensure!(outcome.text().starts_with("input\n"), "{}", outcome.text());
+    fs::write(place.work().join("output"), "other\n").map_err(text)?;
+    let before = place.files()?;
+    let found = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(found.text() == outcome.text(), "{}", found.text());
+    ensure!(place.files()? == before, "the files are others");
+    let quiet = rerun(stage, &place, &["--quiet"], &trace)?.success("rerun")?;
+    ensure!(quiet.text().is_empty(), "{}", quiet.text());
+    Ok(())
+}
+
+fn counter(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let program = built(stage, "counter")?.display().to_string();
+    let (trace, _) = recorded(stage, &place, &[&program])?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
+    for word in ["write: the bytes of buf differ", "rdtsc", "getppid()"] {
+        ensure!(found.errors().contains(word), "no {word}: {}", found.errors());
+    }
+    Ok(())
+}
+
+fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let program = built(stage, "threads")?.display().to_string();
+    let (trace, _) = recorded(stage, &place, &[&program])?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    let told = found.errors();
+    ensure!(found.status.code() == Some(FAILED) && told.contains("several threads"), "{told}");
+
+    let trace = place.trace("plain.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).arg("/bin/true");
+    place.run(&mut record)?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    let told = found.errors();
+    ensure!(found.status.code() == Some(FAILED) && told.contains("--rerunnable"), "{told}");
+
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--force", "--rerunnable", "--data=hash", "--output"]);
+    place.run(record.arg(&trace).args(["cat", "/etc/passwd"]))?.success("record")?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    let told = found.errors();
+    ensure!(found.status.code() == Some(FAILED) && told.contains("all bytes"), "{told}");
+    Ok(())
+}
+
+fn changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let copy = place.path("copy");
+    fs::copy("/bin/true", &copy).map_err(text)?;
+    place.give(&copy)?;
+    let name = copy.display().to_string();
+    let (trace, _) = recorded(stage, &place, &[&name])?;
+    rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    let mut bytes = fs::read(&copy).map_err(text)?;
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&copy, bytes).map_err(text)?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    let told = found.errors();
+    ensure!(found.status.code() == Some(FAILED) && told.contains(&name), "{told}");
+    fs::remove_file(&copy).map_err(text)?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    ensure!(found.status.code() == Some(FAILED), "{}", found.errors());
+    Ok(())
+}
+
+fn stop_at(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let (trace, _) = recorded(stage, &place, &["sh", "-c", "echo first; echo second"])?;
+    let mut show = place.command(&stage.reenact);
+    show.args(["show", "--json", "--call", "write"]).arg(&trace);
+    let shown = place.run(&mut show)?.success("show")?.text();
+    let last = shown.lines().last().unwrap_or_default();
+    let event: serde_json::Value = serde_json::from_str(last).map_err(text)?;
+    let seq = event["seq"].as_str().map_or_else(|| event["seq"].to_string(), str::to_owned);
+    let found = rerun(stage, &place, &["--stop-at", &seq], &trace)?.success("rerun")?;
+    ensure!(found.text() == "first\n", "{}", found.text());
+    ensure!(found.errors().contains("write(1"), "{}", found.errors());
+    let found = rerun(stage, &place, &["--stop-at", "100000"], &trace)?;
+    ensure!(found.status.code() == Some(USAGE), "{}", found.errors());
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Re-execution: each call is brought before the supervisor, which says what becomes of it.
+//!
+//! ```text
+//! agent: CALL -> given:  the result is set; what came out is in the program's memory already
+//!             -> again:  the call is made; if it came out otherwise, or has made a task: MADE -> given
+//! ```
+//!
+//! All signals are blocked from the beginning to the end of a call, as it can be asked about only
+//! once. Signals arrive when the supervisor says so, and as faults of the program; others are dropped.
+
+use core::mem::MaybeUninit;
+
+use linux_raw_sys::general as raw;
+use ring::{Reply, answer, request};
+use syscalls::Handler;
+use syscalls::abi::errno::{self, is_error};
+use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_WRITE};
+
+use crate::arch::frames::Frame;
+use crate::arch::head::phase;
+use crate::asked::{ask, give_up, raise};
+use crate::call::Call;
+use crate::context::{Context, mask_all};
+use crate::needs::Need;
+use crate::signal::real_mask;
+use crate::{exec, guards, memory, sigcalls, sys, tasks};
+
+const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
+/// Words of a `struct clone_args`.
+const WORDS_OF_CLONE: usize = 11;
+/// What remains of the flags of a clone: what concerns memory and signals.
+const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND) as u64
+    | (raw::CLONE_SETTLS | raw::CLONE_CHILD_CLEARTID) as u64
+    | raw::CLONE_CLEAR_SIGHAND;
+
+/// Handles a call of the program.
+pub fn call(context: &Context, frame: &Frame, call: &Call) {
+    sys::set_mask(mask_all(context));
+    context.phase.set(phase::IN_CALL);
+    let mut reply = MaybeUninit::<Reply>::uninit();
+    // SAFETY: the memory is ours, and its fields consist of numbers. What the supervisor does not write is empty.
+    unsafe {
+        (&raw mut (*reply.as_mut_ptr()).signals).write(0);
+        (&raw mut (*reply.as_mut_ptr()).fills).write(0);
+        (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
+    }
+    let more = [call.number, reply.as_mut_ptr() as u64];
+    let (word, args, expected) = ask(context, request::CALL, *call.args, more);
+    // SAFETY: every bit pattern is a `Reply`; the supervisor has written what is read of it.
+    let reply = unsafe { reply.assume_init_ref() };
+    match word {
+        // The kernel makes it again after a handler: the program is back at it then.
+        answer::GIVEN if args[0] as i64 == RESTARTED => undo(context, reply),
+        answer::SIGNALS_FIRST => undo(context, reply),
+        answer::GIVEN => frame.set_result(args[0]),
+        answer::AGAIN => {
+            let call = Call::new(call.number, &args);
+            if call.row.handler == Handler::SignalReturn {
+                // It does not come back here.
+                raise(context, reply);
+            }
+            if make(context, frame, &call, reply, expected) {
+                return;
+            }
+        }
+        _ => give_up(),
+    }
+    arrive(context, call, reply);
+}
+
+/// Has signals arrive before the call, which is not made.
+fn undo(context: &Context, reply: &Reply) -> ! {
+    context.phase.set(phase::BEFORE);
+    raise(context, reply);
+    sys::set_mask(real_mask(context.mask.get()));
+    // Their handlers have been entered.
+    give_up()
+}
+
+/// Makes a call again. Returns true in a new task.
+fn make(context: &Context, frame: &Frame, call: &Call, reply: &Reply, expected: u64) -> bool {
+    let born = match call.row.handler {
+        Handler::Fork | Handler::Vfork | Handler::Clone | Handler::CloneByStruct => {
+            let maker = context.tid.get();
+            bear(context, frame, call);
+            if context.tid.get() != maker {
+                return true;
+            }
+            // It has unblocked the signals.
+            sys::set_mask(mask_all(context));
+            true
+        }
+        Handler::Exec | Handler::ExecAt => {
+            enter_directory(reply);
+            // The new image keeps the mask.
+            sys::set_mask(real_mask(context.mask.get()));
+            exec::exec(context, call);
+            sys::set_mask(mask_all(context));
+            false
+        }
+        Handler::ExitThread | Handler::ExitProcess => {
+            tasks::exit(context, call);
+            false
+        }
+        Handler::SignalReturn => {
+            sigcalls::sigreturn(context, frame, call);
+            false
+        }
+        Handler::SignalAction => {
+            sigcalls::sigaction(context, call);
+            false
+        }
+        Handler::SignalMask => {
+            sigcalls::sigprocmask(context, call);
+            sys::set_mask(mask_all(context));
+            false
+        }
+        Handler::SignalStack => {
+            sigcalls::sigaltstack(context, frame, call);
+            false
+        }
+        Handler::ArchPrctl => {
+            guards::call(context, call);
+            false
+        }
+        Handler::Map => {
+            frame.set_result(map(call, reply) as u64);
+            false
+        }
+        _ => {
+            frame.set_result(call.make() as u64);
+            false
+        }
+    };
+    context.phase.set(phase::IN_CALL);
+    let is_filled = reply.fills != 0;
+    if born || is_filled || frame.result() != expected {
+        let (word, args, _) = ask(context, request::MADE, [frame.result(), 0, 0, 0, 0, 0], [0; 2]);
+        if word != answer::GIVEN {
+            give_up();
+        }
+        frame.set_result(args[0]);
+    }
+    if is_filled {
+        let [_, len, prot, ..] = *call.args;
+        sys::call(Need::ProtectAsBefore, [frame.result(), len, prot, 0, 0, 0]);
+    }
+    false
+}
+
+/// Creates a task, whose end no signal tells: that comes when it came.
+fn bear(context: &Context, frame: &Frame, call: &Call) {
+    let clone = u64::from(raw::__NR_clone);
+    let args = call.args;
+    match call.row.handler {
+        Handler::Fork => tasks::clone(context, frame, &Call::new(clone, &[0; 6])),
+        Handler::Vfork => {
+            let flags = u64::from(raw::CLONE_VM | raw::CLONE_VFORK);
+            tasks::clone(context, frame, &Call::new(clone, &[flags, 0, 0, 0, 0, 0]));
+        }
+        Handler::Clone => {
+            let [flags, stack, parent, child, tls, rest] = *args;
+            let args = [flags & CLONE_KEPT, stack, parent, child, tls, rest];
+            tasks::clone(context, frame, &Call::new(clone, &args));
+        }
+        _ => {
+            // Programs may pass less than the kernel knows.
+            let mut words = [0u64; WORDS_OF_CLONE];
+            for (word, at) in words.iter_mut().zip((args[0]..args[0] + args[1]).step_by(8)) {
+                let Some(read) = memory::read(context, at) else { give_up() };
+                *word = read;
+            }
+            let [flags, _, child, parent, _, stack, size, tls, ..] = words;
+            words = [flags & CLONE_KEPT, 0, child, parent, 0, stack, size, tls, 0, 0, 0];
+            let args = [words.as_ptr() as u64, size_of_val(&words) as u64, 0, 0, 0, 0];
+            tasks::clone(context, frame, &Call::new(call.number, &args));
+            core::hint::black_box(&words);
+        }
+    }
+}
+
+/// Maps memory, or the file that the reply names.
+fn map(call: &Call, reply: &Reply) -> i64 {
+    let mut args = *call.args;
+    if reply.fills != 0 {
+        args[2] |= PROT_WRITE;
+        return call.make_with(&args);
+    }
+    if args[3] & MAP_ANONYMOUS != 0 {
+        return call.make();
+    }
+    let flags = u64::from(raw::O_RDONLY | raw::O_CLOEXEC);
+    let here = i64::from(raw::AT_FDCWD) as u64;
+    let fd = sys::call(Need::Open, [here, reply.path.as_ptr() as u64, flags, 0, 0, 0]);
+    if is_error(fd) {
+        return fd;
+    }
+    args[4] = fd as u64;
+    let ret = call.make_with(&args);
+    sys::call(Need::Close, [fd as u64, 0, 0, 0, 0, 0]);
+    ret
+}
+
+fn enter_directory(reply: &Reply) {
+    if reply.path[0] != 0 {
+        sys::call(Need::EnterDirectory, [reply.path.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Has the signals arrive that came with the end of the call: the handlers are entered after it.
+fn arrive(context: &Context, call: &Call, reply: &Reply) {
+    context.phase.set(phase::IN_CALL);
+    if reply.signals != 0 {
+        if let Handler::MaskedWait { mask, in_pair } = call.row.handler {
+            context.call_mask.set(sigcalls::mask_of_wait(context, call, mask, in_pair));
+        }
+        raise(context, reply);
+    }
+    let mask = context.call_mask.get().unwrap_or(context.mask.get());
+    sys::set_mask(real_mask(mask));
+    context.phase.set(context.running.get());
+    if context.held_frame.get() == 0 && context.call_mask.take().is_some() {
+        sys::set_mask(real_mask(context.mask.get()));
+    }
+}

@@ -1,0 +1,316 @@
+//! `reenact rerun`: executes the recorded program again, with its calls answered from the trace.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use model::Conditions;
+use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
+use render::lines::{self, Look};
+use render::text::Style;
+use rerun::{Asked, Counts, Divergence, Driver, Ending, Message, Reason, Shown, Survey, What};
+use ring::{Course, DataMode, Mappings, Rings, Settings, request};
+use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
+use syscalls::record::GapWhy;
+use trace::Trace;
+use trace::event::EventKind;
+
+use crate::failure::Failure;
+use crate::record::AGENT;
+use crate::{message, source, units};
+
+/// Execute the recorded program again, with its calls answered from the trace.
+///
+/// The program runs from its own files, and makes no call that reaches beyond its own processes: each
+/// call is compared with the recorded one, with the bytes that go in, and gets its recorded result and
+/// the bytes that came out. So it finds the same process ids, times, random numbers, directories and
+/// files as when it was recorded. What it writes to its standard output and standard error is shown.
+///
+/// The first call that differs ends it. Programs with threads cannot be executed again; docs/rerun.md
+/// says which others.
+#[derive(clap::Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  reenact record --rerunnable -o job.rnt -- ./job input
+  reenact rerun job.rnt
+  reenact rerun --stop-at 217 job.rnt")]
+pub struct Args {
+    /// The trace, recorded with --rerunnable
+    #[arg(value_name = "TRACE")]
+    pub trace: PathBuf,
+
+    /// Stop before the call with this number, and tell about it
+    #[arg(long, value_name = "SEQ")]
+    pub stop_at: Option<u64>,
+
+    /// End it if the program does not come to its next call in this time, and 20 times what it took when
+    /// it was recorded
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60")]
+    pub stuck_after: Duration,
+
+    /// Do not show what the program writes
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Memory between the program and the recorder, which has next to nothing to do.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Number of calls before the one that differs which are shown.
+const BEFORE: usize = 6;
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, Failure> {
+    let trace = source::open(&args.trace)?;
+    source::warn_of(&args.trace, &trace);
+    let name = args.trace.display();
+    let survey =
+        Survey::of(&trace).map_err(|refusal| Failure::Failed(format!("{name}: {refusal}")))?;
+    if let Some(seq) = args.stop_at
+        && seq >= survey.calls
+    {
+        let calls = survey.calls;
+        let text = format!("--stop-at {seq}: the trace has {calls} calls, numbered from 0");
+        return Err(Failure::Usage(text));
+    }
+    let (ending, told) = execute(&args, &trace, &survey)?;
+    match ending {
+        Ending::Same => {
+            message::note(&told);
+            Ok(ExitCode::SUCCESS)
+        }
+        Ending::Stopped { call, pid } => {
+            message::note(&format!("stopped process {pid} before {call}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Ending::Failed(text) => Err(Failure::Failed(format!("{name}: {text}"))),
+        Ending::Diverged(found) => {
+            let text = tell(&trace, &found);
+            match found.reason {
+                Reason::Stuck { .. } => Err(Failure::Stuck(text)),
+                _ => Err(Failure::Different(text)),
+            }
+        }
+    }
+}
+
+/// Executes the program. Returns how that ended, and what is to be told if all is well.
+fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, String), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
+    let first = &survey.first;
+    let calibration = host::Calibration::begin();
+    let mut supervisor = Supervisor::new(AGENT, BUFFER_BYTES).map_err(|error| failed(&error))?;
+    let preamble = host::preamble(Vec::new(), String::new(), calibration);
+    let preamble = preamble.map_err(|error| failed(&error))?;
+    supervisor.set(&Settings {
+        data_mode: DataMode::None,
+        data_max: 0,
+        snapshot: false,
+        rings: Rings::Passed,
+        mappings: Mappings::Unwatched,
+        times_cpu: false,
+        course: Course::Answered,
+        tsc_hz: preamble.tsc_hz,
+        stack_bytes: 0,
+    });
+    let directory = Path::new(OsStr::from_bytes(&first.directory));
+    std::env::set_current_dir(directory).map_err(|error| {
+        Failure::Failed(format!(
+            "{}: the program began in this directory: {error}",
+            directory.display()
+        ))
+    })?;
+    let (arena, kin) = (supervisor.arena(), supervisor.kin());
+    let sink = Sink::Stream(Box::new(io::sink()));
+    let recorder = Recorder::start(arena, kin, sink, &preamble, Options::default());
+    let recorder = recorder.map_err(|error| failed(&error))?;
+    let (sender, messages) = channel();
+    let mut glue = Glue { handle: recorder.handle(), messages: sender };
+    let done = supervisor.done();
+    let waiting = {
+        let done = Arc::clone(&done);
+        let wait = move || {
+            let result = recorder.join();
+            done.set();
+            result
+        };
+        start_thread("wait", wait).map_err(|error| failed(&error))?
+    };
+    let program = Program {
+        name: OsStr::from_bytes(first.path.as_bytes()),
+        args: &[],
+        stdout_to_stderr: false,
+        fixed_addresses: true,
+        exactly: Some(Exactly {
+            args: &first.args,
+            environment: &first.environment,
+            ignored: first.ignored,
+            blocked: first.blocked,
+            stack: first.stack,
+        }),
+    };
+    let result = std::thread::scope(|scope| {
+        // The agents' requests come from the thread that launches; the trace is read on this one.
+        let answered = scope.spawn(|| answer(args, trace, survey, messages));
+        let launched = supervisor.launch(program, &mut glue);
+        if launched.is_ok() {
+            supervisor.serve(&mut glue, &done);
+        }
+        // The driver ends when nobody is left to ask.
+        drop(glue);
+        let result = answered.join().map_err(|_| failed(&"the driver failed"))?;
+        launched.map_err(|error| failed(&error))?;
+        Ok(result)
+    });
+    drop(waiting);
+    result
+}
+
+/// Answers the program's calls.
+fn answer(
+    args: &Args,
+    trace: &Trace,
+    survey: &Survey,
+    messages: Receiver<Message>,
+) -> (Ending, String) {
+    let mut show = |stream: Shown, bytes: &[u8]| {
+        if args.quiet {
+            return;
+        }
+        // A reader that is gone does not change what the program does.
+        let _ = match stream {
+            Shown::Output => io::stdout().write_all(bytes),
+            Shown::Error => io::stderr().write_all(bytes),
+        };
+    };
+    let mut driver = Driver::new(survey, messages, &mut show, args.stop_at, args.stuck_after);
+    let ending = driver.run(trace);
+    let not_shown = driver.not_shown();
+    let Driver { calls, counts: Counts { compared, not_compared }, other_processor, .. } = driver;
+    let _ = io::stdout().flush();
+    let mut text = format!("{calls} calls, all as recorded");
+    if compared > 0 {
+        text.push_str(&format!(", with {} that went in", render::amounts::show_size(compared)));
+    }
+    if not_shown > 0 {
+        let size = render::amounts::show_size(not_shown);
+        text.push_str(&format!(
+            "; {size} of its output were copied by the kernel, and are not shown"
+        ));
+    }
+    if not_compared > 0 {
+        text.push_str(&format!("; {not_compared} buffers are not whole in the trace"));
+    }
+    if other_processor {
+        text.push_str("; the processor has other features than the recorded one");
+    }
+    (ending, text)
+}
+
+/// Tells where a re-execution left the recording.
+fn tell(trace: &Trace, found: &Divergence) -> String {
+    let mut before: Vec<String> = Vec::new();
+    let (mut who, mut number) = (String::new(), found.seq);
+    let style = Style { string_limit: 32, data: true, verbose: false };
+    let look = Look { style, hex: false, colour: false, seq: true };
+    let _ = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
+        if moment.event.thread != found.thread {
+            return Ok(());
+        }
+        if moment.seq.is_some() && moment.seq == found.seq {
+            return Err(());
+        }
+        if let EventKind::Call(_) = moment.event.kind {
+            who = moment.tid.map(|tid| format!("thread {tid}")).unwrap_or_default();
+            let mut line = String::new();
+            lines::event(&mut line, moment, contents, look);
+            before.push(format!("  {}", line.trim_end()));
+            if before.len() > BEFORE {
+                before.remove(0);
+            }
+        }
+        Ok(())
+    });
+    let at = match number.take() {
+        Some(seq) => format!(" at call {seq}"),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "the re-execution differs{at}{}: {}\nlikely reason: {}",
+        if who.is_empty() { String::new() } else { format!(", {who}") },
+        found.reason,
+        found.reason.likely()
+    );
+    if !before.is_empty() {
+        text.push_str("\nthe calls before:\n");
+        text.push_str(&before.join("\n"));
+    }
+    text
+}
+
+/// Passes on what the supervisor sees.
+struct Glue {
+    handle: Handle,
+    messages: Sender<Message>,
+}
+
+impl Observer for Glue {
+    fn announced(&mut self, pid: u32, process: u32) {
+        self.handle.process_seen(process, pid);
+    }
+
+    fn called_off(&mut self, _process: u32) {}
+
+    fn image(&mut self, stop: &ExecStop) {
+        self.handle.process_seen(stop.process, stop.pid);
+    }
+
+    fn placed(&mut self, process: u32) {
+        self.handle.placed(process);
+    }
+
+    fn not_followed(&mut self, pid: u32, process: u32, why: &str) {
+        // It would make its calls itself.
+        // SAFETY: takes numbers only; the process is stopped at an exec, so the id is its own.
+        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+        let text = format!("a program cannot be executed again: {why}");
+        self.handle.not_followed(process, pid, text.clone());
+        let _ = self.messages.send(Message::NotFollowed(text));
+    }
+
+    fn ended(&mut self, pid: u32, status: i32) {
+        self.handle.program_ended(pid, status);
+    }
+
+    fn told_to_end(&mut self, _signal: i32) {
+        self.handle.stop(GapWhy::Interrupted, String::new());
+        let _ = self.messages.send(Message::NotFollowed("interrupted".into()));
+    }
+
+    fn is_recorded(&mut self, pid: i32, is_gone: bool) -> bool {
+        u32::try_from(pid).is_ok_and(|pid| self.handle.is_recorded(pid, is_gone))
+    }
+
+    fn moved(&mut self, from: usize, to: usize, arena: ring::Arena, user: u32) -> Receiver<()> {
+        self.handle.moved(from, to, arena, user)
+    }
+
+    fn mapped(&mut self, _asked: Mapped) {}
+
+    fn asked(&mut self, asked: supervisor::Asked) {
+        let supervisor::Asked { pid, tid, thread, what, args, more, answer, .. } = asked;
+        let what = match what {
+            request::CALL => What::Call { nr: more[0], args, reply_at: more[1] },
+            request::MADE => What::Made(args[0].cast_signed()),
+            request::BEGIN => What::Begin { parent: args[0] as u32 },
+            request::IMAGE => What::Image { stack: args[0] },
+            _ => return,
+        };
+        let answer = Box::new(move |word, args, more| answer.give_with(word, args, more));
+        let _ = self.messages.send(Message::Asked(Asked { pid, tid, thread, what, answer }));
+    }
+}

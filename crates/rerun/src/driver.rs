@@ -1,0 +1,492 @@
+//! Goes through the trace, and answers the calls of the program that is executed again.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use model::{Conditions, Contents, Moment};
+use ring::answer;
+use syscalls::{Act, Again, by_number};
+use trace::Trace;
+use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
+
+use crate::answers::{Fate, fate, filled};
+use crate::compare::{self, Counts};
+use crate::divergence::{Ending, Reason, diverged, unreachable};
+use crate::first_image::{ImageStack, image_stack};
+use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
+use crate::loaded::Loaded;
+use crate::memory::Memory;
+use crate::processes::Processes;
+use crate::reply::{give_filling, give_path, give_signals};
+use crate::streams::{Output, Streams};
+use crate::survey::{Info, Survey, comes_first, is_of_code};
+use crate::words::{raw, told};
+
+/// How long to wait for a message before looking whether the program still lives.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TIMES_SLOWER: u32 = 20;
+/// Times in a trace may make no sense.
+const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum size of a mapping whose bytes are in the trace.
+const MAPPED_MAX: usize = 1 << 30;
+
+/// A result that is given later.
+struct Held {
+    /// When it was, in the recording.
+    until: u64,
+    ret: i64,
+    answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
+}
+
+/// Answers the calls of a program.
+pub struct Driver<'a> {
+    survey: &'a Survey,
+    messages: Receiver<Message>,
+    stop_at: Option<u64>,
+    /// How long a thread may take to its next call, beside a multiple of what it took in the recording.
+    patience: Duration,
+    /// By number in the re-execution.
+    threads: HashMap<u32, Live>,
+    /// Numbers in the re-execution by numbers in the recording.
+    numbers: HashMap<u32, u32>,
+    newcomers: Vec<(u32, Asked)>,
+    /// Results that are given when their time has come.
+    held: Vec<Held>,
+    /// No process is left that could ask.
+    is_over: bool,
+    processes: Processes,
+    streams: Streams<'a>,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// What was compared.
+    pub counts: Counts,
+    /// The processor is another one.
+    pub other_processor: bool,
+}
+
+impl<'a> Driver<'a> {
+    /// For a program that is about to be launched.
+    pub fn new(
+        survey: &'a Survey,
+        messages: Receiver<Message>,
+        output: &'a mut Output<'a>,
+        stop_at: Option<u64>,
+        patience: Duration,
+    ) -> Driver<'a> {
+        Driver {
+            survey,
+            messages,
+            stop_at,
+            patience,
+            threads: HashMap::new(),
+            numbers: HashMap::new(),
+            newcomers: Vec::new(),
+            held: Vec::new(),
+            is_over: false,
+            processes: Processes::default(),
+            streams: Streams::new(output),
+            calls: 0,
+            counts: Counts::default(),
+            other_processor: false,
+        }
+    }
+
+    /// Bytes of output that are not shown, as no call carries them.
+    pub fn not_shown(&self) -> u64 {
+        self.streams.not_shown
+    }
+
+    /// Goes through the trace. All processes have ended afterwards, or were ended.
+    pub fn run(&mut self, trace: &Trace) -> Ending {
+        let walked = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
+            self.event(moment, contents)
+        });
+        let ending = match walked {
+            Err(ending) => ending,
+            Ok(unread) if unread.count > 0 => Ending::Failed("the trace is damaged".into()),
+            Ok(_) => {
+                self.release(u64::MAX);
+                self.rest().err().unwrap_or(Ending::Same)
+            }
+        };
+        if !matches!(ending, Ending::Same) {
+            self.processes.end_all();
+        }
+        ending
+    }
+
+    fn event(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) -> Result<(), Ending> {
+        let event = moment.event;
+        if event.thread != RECORDER {
+            self.release(event.tsc);
+        }
+        if let Some(loaded) = Loaded::of_event(event) {
+            if let Some(live) = self.live(loaded.thread) {
+                live.file = Some(loaded);
+            }
+            return Ok(());
+        }
+        match &event.kind {
+            EventKind::Start { parent: 0, .. } => Ok(()),
+            EventKind::Start { parent, tid, .. } => self.begin(event.thread, *parent, *tid),
+            EventKind::Image { data, .. } => self.image(event, data, contents),
+            EventKind::Signal { signal, info, .. }
+                if comes_first(event) && !is_of_code(*signal, info) =>
+            {
+                self.signal(event.thread, info)
+            }
+            EventKind::Call(call) => self.call(moment, call, contents),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the results of calls that had returned by then. What other threads did before that has
+    /// happened: so each finds in memory that they share what it found.
+    fn release(&mut self, tsc: u64) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].until <= tsc {
+                let held = self.held.swap_remove(at);
+                (held.answer)(answer::GIVEN, [held.ret as u64, 0, 0, 0, 0, 0], 0);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn live(&mut self, recorded: u32) -> Option<&mut Live> {
+        self.threads.get_mut(self.numbers.get(&recorded)?)
+    }
+
+    /// Takes a message. Waits no longer than a while.
+    fn receive(&mut self, wait: Duration) -> Result<bool, Ending> {
+        let message = match self.messages.recv_timeout(wait) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.is_over = true;
+                return Ok(false);
+            }
+        };
+        let asked = match message {
+            Message::Asked(asked) => asked,
+            Message::NotFollowed(text) => return Err(Ending::Failed(text)),
+        };
+        self.processes.add(asked.pid);
+        match asked.what {
+            What::Made(ret) => self.made(ret, asked)?,
+            What::Begin { parent } => self.newcomers.push((parent, asked)),
+            What::Call { .. } | What::Image { .. } => {
+                let live = self.threads.entry(asked.thread).or_insert_with(|| Live::new(&asked));
+                (live.pid, live.tid) = (asked.pid, asked.tid);
+                live.asked = Some(asked);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A call was made again.
+    fn made(&mut self, ret: i64, asked: Asked) -> Result<(), Ending> {
+        let recorded = self.recorded(asked.thread);
+        let live = self.threads.get_mut(&asked.thread);
+        let Some(making) = live.and_then(|live| live.making.take()) else {
+            return Err(diverged(None, recorded, Reason::Unexpected("the end of a call")));
+        };
+        if making.is_birth && ret > 0 {
+            let birth = self.threads.get_mut(&asked.thread).and_then(|live| {
+                live.births.iter_mut().rev().find(|birth| birth.recorded == making.ret)
+            });
+            if let Some(birth) = birth {
+                birth.tid = i32::try_from(ret).ok();
+            }
+        } else if ret != making.ret {
+            let reason = Reason::Result { name: making.name, expected: making.ret, found: ret };
+            return Err(diverged(making.seq, recorded, reason));
+        }
+        let memory = Memory { tid: asked.tid };
+        for (at, bytes) in &making.out {
+            memory.write(*at, bytes).map_err(|error| unreachable(making.seq, recorded, &error))?;
+        }
+        (asked.answer)(answer::GIVEN, [making.ret as u64, 0, 0, 0, 0, 0], 0);
+        Ok(())
+    }
+
+    fn recorded(&self, thread: u32) -> u32 {
+        self.numbers
+            .iter()
+            .find(|(_, number)| **number == thread)
+            .map_or(0, |(recorded, _)| *recorded)
+    }
+
+    /// Waits until something is there, of a process that must live until then.
+    fn wait<T>(
+        &mut self,
+        pid: Option<i32>,
+        limit: Duration,
+        mut look: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<Result<T, Reason>, Ending> {
+        let since = Instant::now();
+        let mut has_ended = false;
+        loop {
+            if let Some(found) = look(self) {
+                return Ok(Ok(found));
+            }
+            if has_ended || self.is_over {
+                return Ok(Err(Reason::Ended { expected: String::new() }));
+            }
+            if !self.receive(LOOK_EVERY)? {
+                // What it has asked before is there when it is seen to have ended.
+                has_ended = pid.is_some_and(|pid| self.processes.has_ended(pid));
+                if since.elapsed() > limit {
+                    return Ok(Err(Reason::Stuck { seconds: since.elapsed().as_secs() }));
+                }
+                if has_ended {
+                    while self.receive(Duration::ZERO)? {}
+                }
+            }
+        }
+    }
+
+    /// A new task begins.
+    fn begin(&mut self, recorded: u32, parent: u32, tid: u32) -> Result<(), Ending> {
+        let no_task = || diverged(None, recorded, Reason::Unexpected("a missing task"));
+        let parent = *self.numbers.get(&parent).ok_or_else(no_task)?;
+        let found = self.wait(None, self.patience, |driver| {
+            let live = driver.threads.get_mut(&parent)?;
+            // In a namespace of its own the task sees another id than its maker.
+            let its = |birth: &Birth| birth.recorded == i64::from(tid);
+            let index = live.births.iter().position(its).unwrap_or(0);
+            let birth = *live.births.get(index)?;
+            let others: Vec<i32> = live.births.iter().filter_map(|birth| birth.tid).collect();
+            let is_it = |(of, asked): &(u32, Asked)| match birth.tid {
+                _ if *of != parent => false,
+                Some(tid) => asked.tid == tid,
+                None => !others.contains(&asked.tid),
+            };
+            let place = driver.newcomers.iter().position(is_it)?;
+            live.births.remove(index);
+            Some((driver.newcomers.swap_remove(place).1, birth.id_at))
+        })?;
+        let (asked, id_at) = found.map_err(|reason| diverged(None, recorded, reason))?;
+        if let Some(at) = id_at {
+            Memory { tid: asked.tid }
+                .write(at, &tid.to_le_bytes())
+                .map_err(|error| unreachable(None, recorded, &error))?;
+        }
+        self.processes.forget_ended();
+        self.numbers.insert(recorded, asked.thread);
+        self.threads.insert(asked.thread, Live::new(&asked));
+        (asked.answer)(answer::DONE, [0; 6], 0);
+        Ok(())
+    }
+
+    /// An image begins.
+    fn image(
+        &mut self,
+        event: &Event,
+        data: &[Data],
+        contents: &mut dyn Contents,
+    ) -> Result<(), Ending> {
+        let recorded = event.thread;
+        let expected = image_stack(data, contents).map_err(Ending::Failed)?;
+        let asked = match self.numbers.get(&recorded).copied() {
+            Some(thread) => self.next(thread, self.patience)?,
+            // The launched program is the only thread so far.
+            None => self.wait(None, self.patience, |driver| {
+                driver.threads.values_mut().find_map(|live| live.asked.take())
+            })?,
+        };
+        let fail = |reason| diverged(None, recorded, reason);
+        let asked = match asked {
+            // It was killed while it executed the program.
+            Err(Reason::Ended { .. }) if self.survey.deaths.contains_key(&recorded) => {
+                return Ok(());
+            }
+            Err(Reason::Ended { .. }) => {
+                return Err(fail(Reason::Ended { expected: "a new program".into() }));
+            }
+            asked => asked.map_err(fail)?,
+        };
+        let What::Image { stack } = asked.what else {
+            return Err(fail(Reason::Image("it did not execute another program".into())));
+        };
+        self.numbers.insert(recorded, asked.thread);
+        let memory = Memory { tid: asked.tid };
+        if stack != expected.at {
+            let text = format!("its stack begins at {stack:#x}, not at {:#x}", expected.at);
+            return Err(fail(Reason::Image(text)));
+        }
+        let bytes = memory
+            .read(stack, expected.bytes.len())
+            .map_err(|error| unreachable(None, recorded, &error))?;
+        let found = ImageStack { bytes, at: stack };
+        if let Some(text) = expected.difference(&found) {
+            return Err(fail(Reason::Image(text)));
+        }
+        self.other_processor |= expected.is_of_another_processor(&found);
+        memory
+            .write(stack, &expected.bytes)
+            .map_err(|error| unreachable(None, recorded, &error))?;
+        (asked.answer)(answer::DONE, [0; 6], 0);
+        Ok(())
+    }
+
+    /// A signal that arrives where a call begins.
+    fn signal(&mut self, recorded: u32, info: &Info) -> Result<(), Ending> {
+        let fail = |reason| diverged(None, recorded, reason);
+        let Some(thread) = self.numbers.get(&recorded).copied() else { return Ok(()) };
+        let asked = self.next(thread, self.patience)?.map_err(fail)?;
+        let What::Call { reply_at, .. } = asked.what else {
+            return Err(fail(Reason::Unexpected("a new program")));
+        };
+        give_signals(Memory { tid: asked.tid }, reply_at, &[*info])
+            .map_err(|error| unreachable(None, recorded, &error))?;
+        (asked.answer)(answer::SIGNALS_FIRST, [0; 6], 0);
+        Ok(())
+    }
+
+    /// Waits for the next thing that a thread asks.
+    fn next(&mut self, thread: u32, limit: Duration) -> Result<Result<Asked, Reason>, Ending> {
+        let pid = self.threads.get(&thread).map(|live| live.pid);
+        self.wait(pid, limit, |driver| driver.threads.get_mut(&thread)?.asked.take())
+    }
+
+    /// A call.
+    fn call(
+        &mut self,
+        moment: &Moment<'_>,
+        call: &Call,
+        contents: &mut dyn Contents,
+    ) -> Result<(), Ending> {
+        let (recorded, seq) = (moment.event.thread, moment.seq);
+        self.streams.note(moment);
+        let Some(thread) = self.numbers.get(&recorded).copied() else {
+            return Err(Ending::Failed("the trace has calls of a thread that never began".into()));
+        };
+        let fail = |reason| diverged(seq, recorded, reason);
+        let before = self.threads.get(&thread).map_or(0, |live| live.last_ns);
+        let taken = Duration::from_nanos(moment.enter_ns.saturating_sub(before));
+        let limit = self.patience.saturating_add(taken.min(TAKEN_MAX).saturating_mul(TIMES_SLOWER));
+        let asked = self.next(thread, limit)?.map_err(|reason| match reason {
+            Reason::Ended { .. } => fail(Reason::Ended { expected: told(call, moment, contents) }),
+            reason => fail(reason),
+        })?;
+        let What::Call { nr, args, reply_at } = asked.what else {
+            return Err(fail(Reason::Unexpected("a new program")));
+        };
+        let row = by_number(call.nr.into());
+        if nr != u64::from(call.nr) {
+            let reason =
+                Reason::OtherCall { expected: told(call, moment, contents), found: raw(nr, &args) };
+            return Err(fail(reason));
+        }
+        compare::arguments(call, row, &args).map_err(fail)?;
+        let memory = Memory { tid: asked.tid };
+        compare::memory(&mut self.counts, call, row, memory, contents)
+            .map_err(|problem| problem.ending(seq, recorded))?;
+        if seq.is_some() && seq == self.stop_at {
+            let call = told(call, moment, contents);
+            return Err(Ending::Stopped { call, pid: asked.pid });
+        }
+        if let Some(live) = self.threads.get_mut(&thread) {
+            live.last_ns = moment.enter_ns;
+        }
+        self.calls += 1;
+        self.streams.show(moment, call, row, contents)?;
+        if self.survey.deaths.get(&recorded).is_some_and(|last| Some(*last) == seq) {
+            self.processes.end(asked.pid);
+            return Ok(());
+        }
+        let signals = seq.and_then(|seq| self.survey.signals.get(&seq));
+        if let Some(signals) = signals {
+            give_signals(memory, reply_at, signals)
+                .map_err(|error| unreachable(seq, recorded, &error))?;
+        }
+        match fate(row, call) {
+            Fate::Never => self.processes.end(asked.pid),
+            Fate::Given(ret) => {
+                let out = compare::outputs(call, memory, contents);
+                let out = out.map_err(|problem| problem.ending(seq, recorded))?;
+                for (at, bytes) in out {
+                    memory.write(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
+                }
+                let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
+                self.held.push(Held { until: exit_tsc, ret, answer: asked.answer });
+            }
+            Fate::Again { mut args, ret, of_file } => {
+                let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
+                let failed = |error: std::io::Error| unreachable(seq, recorded, &error);
+                let mut out = Vec::new();
+                let mut path = None;
+                if of_file {
+                    let file = self.threads.get_mut(&thread).and_then(|live| live.file.take());
+                    let file = file.ok_or_else(|| {
+                        let name = row.map_or("", |row| row.name);
+                        Ending::Failed(format!("{name} maps a file that the trace does not name"))
+                    })?;
+                    if let Some(content) = &file.content {
+                        let bytes = contents.read(content, MAPPED_MAX).map_err(Ending::Failed)?;
+                        let len = usize::try_from(args[1]).unwrap_or(0).min(bytes.len());
+                        out.push((ret as u64, bytes[..len].to_vec()));
+                        args = filled(&args, &call.args);
+                        give_filling(memory, reply_at).map_err(failed)?;
+                    } else {
+                        path = Some(file.path);
+                    }
+                } else if row.is_some_and(|row| row.act_of(&call.args) == Act::Execute) {
+                    path = moment.view().cwd();
+                }
+                if let Some(path) = path {
+                    give_path(memory, reply_at, path).map_err(failed)?;
+                }
+                if is_birth {
+                    out = compare::outputs(call, memory, contents)
+                        .map_err(|problem| problem.ending(seq, recorded))?;
+                    let birth = birth(call, row, ret, memory, &mut out);
+                    if let Some(live) = self.threads.get_mut(&thread) {
+                        live.births.push(birth);
+                    }
+                }
+                let name = row.map_or("", |row| row.name);
+                if let Some(live) = self.threads.get_mut(&thread) {
+                    live.making = Some(Making { seq, name, ret, is_birth, out });
+                }
+                (asked.answer)(answer::AGAIN, args, ret as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all processes have ended, of which nothing more is recorded.
+    fn rest(&mut self) -> Result<(), Ending> {
+        let since = Instant::now();
+        loop {
+            let beyond = self
+                .threads
+                .iter_mut()
+                .find_map(|(thread, live)| live.asked.take().map(|asked| (*thread, asked.what)));
+            if let Some((thread, what)) = beyond {
+                let found = match what {
+                    What::Call { nr, args, .. } => raw(nr, &args),
+                    _ => "a new program".into(),
+                };
+                return Err(diverged(None, self.recorded(thread), Reason::Beyond { found }));
+            }
+            // Those that were killed before they did anything.
+            for (_, asked) in std::mem::take(&mut self.newcomers) {
+                self.processes.end(asked.pid);
+            }
+            self.processes.forget_ended();
+            let all_ended = self.processes.is_empty();
+            let is_silent = !self.receive(if all_ended { Duration::ZERO } else { LOOK_EVERY })?;
+            if all_ended && is_silent {
+                return Ok(());
+            }
+            if since.elapsed() > self.patience {
+                let reason = Reason::Stuck { seconds: since.elapsed().as_secs() };
+                return Err(diverged(None, 0, reason));
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Executes a recorded program again, with its calls answered from the trace.
+//!
+//! ```text
+//! supervisor (agents' requests) --Message--> driver --answer--> agent
+//!                                              |
+//!                        trace: the calls in their recorded order
+//! ```
+//!
+//! The driver goes through the trace once. For each call it waits until the thread that made it asks,
+//! compares the call with the recorded one, and says what becomes of it, as the call's row says. So
+//! calls happen in the recorded order, and the first one that differs ends the re-execution.
+
+mod answers;
+mod buffers;
+mod compare;
+mod divergence;
+mod driver;
+mod first_image;
+mod live;
+mod loaded;
+mod memory;
+mod processes;
+mod reply;
+mod streams;
+mod survey;
+mod words;
+
+pub use compare::Counts;
+pub use divergence::{Divergence, Ending, Reason};
+pub use driver::Driver;
+pub use first_image::FirstImage;
+pub use live::{Asked, Message, What};
+pub use loaded::{Loaded, hash_of};
+pub use streams::{Output, Shown};
+pub use survey::{Refusal, Survey};

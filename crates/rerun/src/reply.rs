@@ -1,0 +1,31 @@
+//! What an answer has beside the result: written into the memory of the agent.
+
+use crate::memory::Memory;
+use crate::survey::Info;
+
+/// Writes signals into a [`ring::Reply`].
+pub(crate) fn give_signals(memory: Memory, reply_at: u64, signals: &[Info]) -> std::io::Result<()> {
+    let signals = &signals[..signals.len().min(ring::REPLY_SIGNALS)];
+    let mut bytes = (signals.len() as u64).to_le_bytes().to_vec();
+    for info in signals {
+        let mut whole = [0; 128];
+        whole[..info.len()].copy_from_slice(info);
+        bytes.extend(whole);
+    }
+    memory.write(reply_at, &bytes)
+}
+
+/// Says in a [`ring::Reply`] that what is mapped will be filled.
+pub(crate) fn give_filling(memory: Memory, reply_at: u64) -> std::io::Result<()> {
+    let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, fills) as u64);
+    memory.write(at, &1u64.to_le_bytes())
+}
+
+/// Writes a path into a [`ring::Reply`].
+pub(crate) fn give_path(memory: Memory, reply_at: u64, mut path: Vec<u8>) -> std::io::Result<()> {
+    if path.len() >= ring::REPLY_PATH {
+        return Err(std::io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    path.push(0);
+    memory.write(reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, path) as u64), &path)
+}

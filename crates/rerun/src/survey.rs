@@ -1,0 +1,262 @@
+//! What is known of a recording before its program is executed again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::CString;
+
+use model::contents::is_out;
+use model::{Contents, Stored};
+use syscalls::abi::errno;
+use syscalls::abi::signals::is_fault;
+use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part, signal_place};
+use syscalls::{Again, Handler, Syscall, by_number};
+use trace::Trace;
+use trace::event::{Call, Event, EventKind, GapWhy, Outcome};
+use trace::parts::{PartValue, part_id};
+
+use crate::first_image::FirstImage;
+use crate::loaded::Loaded;
+
+/// Maximum number of signals in a recording that is re-executed.
+const SIGNALS_MAX: usize = 1 << 20;
+/// Maximum number of files that differ which are named.
+const NAMED_MAX: usize = 8;
+
+/// Why a recording cannot be re-executed.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// It was recorded without what that takes.
+    #[error("it was recorded without --rerunnable")]
+    NotRerunnable,
+    /// Something is missing in it.
+    #[error("the recording is not complete ({0}), and what is missing cannot be answered")]
+    Incomplete(String),
+    /// The trace cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The program has several threads in one process.
+    #[error(
+        "process {pid} has several threads, and in which order they reach memory that they share is \
+         not recorded"
+    )]
+    Threads {
+        /// Its id.
+        pid: u32,
+    },
+    /// A call does what the trace does not hold.
+    #[error("call {seq}, {name}: {why}")]
+    Unknown {
+        /// Its number.
+        seq: u64,
+        /// Its name.
+        name: &'static str,
+        /// What is not known.
+        why: &'static str,
+    },
+    /// Files are not what they were.
+    #[error("files that the program loads have changed since: {}", .0.join("; "))]
+    Changed(Vec<String>),
+    /// There are more signals than are kept.
+    #[error("more than {SIGNALS_MAX} signals arrived")]
+    TooManySignals,
+    /// A signal arrived where none can be given.
+    #[error("signal {0} arrived before the first call of a thread")]
+    EarlySignal(u8),
+}
+
+/// The beginning of a siginfo.
+pub type Info = [u8; SIGINFO_BYTES];
+
+/// What is known of a recording.
+pub struct Survey {
+    /// How the program begins.
+    pub first: FirstImage,
+    /// Signals that arrive at the end of a call, by its number.
+    pub signals: HashMap<u64, Vec<Info>>,
+    /// Threads that ended otherwise than by a call: the numbers of their last calls.
+    pub deaths: HashMap<u32, u64>,
+    /// Number of calls.
+    pub calls: u64,
+    /// The wait status of the program.
+    pub status: Option<i32>,
+}
+
+/// What is collected.
+#[derive(Default)]
+struct Found {
+    first: Option<FirstImage>,
+    signals: HashMap<u64, Vec<Info>>,
+    signal_count: usize,
+    /// By thread: its process, and its last call.
+    threads: HashMap<u32, (u32, Option<u64>)>,
+    /// Threads whose last call ends them.
+    leaving: HashSet<u32>,
+    /// Processes that have ended.
+    ended: HashSet<u32>,
+    files: BTreeMap<Vec<u8>, Loaded>,
+    calls: u64,
+    status: Option<i32>,
+    first_process: u32,
+}
+
+impl Survey {
+    /// Reads a recording through.
+    pub fn of(trace: &Trace) -> Result<Survey, Refusal> {
+        let words = &trace.preamble().options;
+        if !words.split(' ').any(|word| word == "--rerunnable") {
+            return Err(Refusal::NotRerunnable);
+        }
+        if trace.totals().is_none() {
+            return Err(Refusal::Incomplete("it has no end".into()));
+        }
+        let mut found = Found::default();
+        let mut stored = Stored(trace);
+        for next in trace.events() {
+            let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+            found.add(next.seq, &next.event, &mut stored)?;
+        }
+        let mut changed = Vec::new();
+        for file in found.files.values() {
+            if let Some(how) = file.difference() {
+                changed.push(format!("{}: {how}", render::escape::escaped(&file.path)));
+            }
+            if changed.len() == NAMED_MAX {
+                break;
+            }
+        }
+        if !changed.is_empty() {
+            return Err(Refusal::Changed(changed));
+        }
+        let deaths = found.threads.iter().filter_map(|(thread, (process, last))| {
+            let is_killed = found.ended.contains(process) && !found.leaving.contains(thread);
+            Some((*thread, (*last).filter(|_| is_killed)?))
+        });
+        let deaths = deaths.collect();
+        let no_program = || Refusal::Incomplete("it has no program".into());
+        let mut first = found.first.ok_or_else(no_program)?;
+        // Those in the image may begin with the interpreter of a script.
+        let words = trace.preamble().command.iter().map(|word| CString::new(&word[..]).ok());
+        first.args = words.collect::<Option<_>>().ok_or_else(no_program)?;
+        Ok(Survey {
+            deaths,
+            first,
+            signals: found.signals,
+            calls: found.calls,
+            status: found.status,
+        })
+    }
+}
+
+impl Found {
+    fn add(
+        &mut self,
+        seq: Option<u64>,
+        event: &trace::event::Event,
+        contents: &mut dyn Contents,
+    ) -> Result<(), Refusal> {
+        if let Some(loaded) = Loaded::of_event(event) {
+            if loaded.content.is_none() {
+                self.files.entry(loaded.path.clone()).or_insert(loaded);
+            }
+            return Ok(());
+        }
+        match &event.kind {
+            EventKind::Gap { why, text, .. } => return Err(gap(*why, text)),
+            EventKind::Start { how, process, pid, .. } => {
+                if *how == StartHow::Thread {
+                    return Err(Refusal::Threads { pid: *pid });
+                }
+                if *how == StartHow::Launch {
+                    self.first_process = *process;
+                }
+                self.threads.insert(event.thread, (*process, None));
+            }
+            EventKind::State(state) => FirstImage::add_state(&mut self.first, state),
+            EventKind::Image { data, .. } => FirstImage::add_image(&mut self.first, data, contents)
+                .map_err(Refusal::Unreadable)?,
+            EventKind::Exit { process, status } => {
+                self.ended.insert(*process);
+                if *process == self.first_process {
+                    self.status = *status;
+                }
+            }
+            EventKind::Signal { signal, info, .. } if !comes_first(event) => {
+                self.signal(event.thread, *signal, info)?;
+            }
+            EventKind::Call(call) => {
+                let Some(seq) = seq else { return Ok(()) };
+                self.calls += 1;
+                if let Some((_, last)) = self.threads.get_mut(&event.thread) {
+                    *last = Some(seq);
+                }
+                let ends = |row: &Syscall| {
+                    matches!(row.handler, Handler::ExitThread | Handler::ExitProcess)
+                };
+                if by_number(call.nr.into()).is_some_and(ends) {
+                    self.leaving.insert(event.thread);
+                }
+                check(seq, call)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, thread: u32, signal: u8, info: &Info) -> Result<(), Refusal> {
+        if is_of_code(signal, info) {
+            return Ok(());
+        }
+        let last = self.threads.get(&thread).and_then(|(_, last)| *last);
+        let Some(last) = last else { return Err(Refusal::EarlySignal(signal)) };
+        self.signal_count += 1;
+        if self.signal_count > SIGNALS_MAX {
+            return Err(Refusal::TooManySignals);
+        }
+        self.signals.entry(last).or_default().push(*info);
+        Ok(())
+    }
+}
+
+/// Whether a signal arrives before the next call, which is then begun again.
+pub(crate) fn comes_first(event: &Event) -> bool {
+    let place = event.parts().iter().find(|part| part.id == part_id::SIGNAL_PLACE);
+    place.is_some_and(|part| part.value == PartValue::Number(signal_place::AT_A_CALL.into()))
+}
+
+/// Whether a signal comes by itself.
+pub(crate) fn is_of_code(signal: u8, info: &Info) -> bool {
+    let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+    code > 0 && is_fault(signal.into())
+}
+
+fn gap(why: GapWhy, text: &str) -> Refusal {
+    let text = if text.is_empty() { format!("{why:?}") } else { text.to_owned() };
+    Refusal::Incomplete(text)
+}
+
+/// Refuses calls whose effect the trace does not hold.
+fn check(seq: u64, call: &Call) -> Result<(), Refusal> {
+    let name = by_number(call.nr.into()).map_or("of unknown number", |row| row.name);
+    let unknown = |why| Err(Refusal::Unknown { seq, name, why });
+    let Outcome::Returned { ret, .. } = call.outcome else { return Ok(()) };
+    let failed = errno::is_error(ret);
+    let bytes = call.data.iter().filter(|data| data.part != part::SNAPSHOT);
+    let cut = bytes.filter(|data| is_out(data)).any(model::contents::is_cut);
+    if cut {
+        return unknown("the trace does not hold all bytes that it gave");
+    }
+    if failed {
+        return Ok(());
+    }
+    let Some(row) = by_number(call.nr.into()) else { return unknown("what it does is not known") };
+    if row.again_of(&call.args) == Again::Unknown {
+        return unknown("what it does to memory cannot be repeated");
+    }
+    if call.flags & enter_flag::UNKNOWN_VARIANT != 0 {
+        return unknown("what it stores in memory is not known");
+    }
+    let faulty = |data: &&trace::event::Data| data.flags & data_flag::FAULT != 0 && is_out(data);
+    if call.data.iter().any(|data| faulty(&data)) {
+        return unknown("memory that it stored to could not be read");
+    }
+    Ok(())
+}

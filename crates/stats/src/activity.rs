@@ -1,0 +1,383 @@
+//! Where the time of a run went: at each moment, what its threads did, or what they all waited for.
+//!
+//! The time of a moment belongs in equal parts to the threads that work: compute, or are in calls that
+//! are done for them. Only where none works, it belongs to what is waited for. So the parts sum up to
+//! the time of the run, however many threads there are.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use model::{Moment, file_use};
+use syscalls::Act;
+use syscalls::shape::Classes;
+use trace::event::{Call, EventKind};
+
+use crate::pass::{Visit, Watch};
+use crate::sheet::{Cell, Table, ratio};
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Activity {
+    /// Between calls.
+    Outside,
+    /// Makes data durable.
+    Sync,
+    /// Reads files.
+    Read,
+    /// Writes files.
+    Write,
+    /// Submits asynchronous work and takes its results.
+    Submit,
+    /// Asks about files and changes them otherwise than by writing.
+    Metadata,
+    /// Makes, starts and ends processes.
+    Spawn,
+    /// Maps memory.
+    Memory,
+    /// In other calls.
+    Other,
+    /// Waits for a lock or another thread.
+    Lock,
+    /// Waits at a pipe.
+    Pipe,
+    /// Waits for a peer.
+    Network,
+    /// Waits for a child.
+    Child,
+    /// Waits for events of several descriptors.
+    Events,
+    /// Waits for a terminal or another device.
+    Device,
+    /// Waits for a time, or a signal.
+    Sleep,
+}
+
+/// All activities, with key and name.
+pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
+    (Activity::Outside, "outside", "outside calls"),
+    (Activity::Sync, "sync", "sync"),
+    (Activity::Read, "read", "reading files"),
+    (Activity::Write, "write", "writing files"),
+    (Activity::Submit, "submit", "asynchronous I/O"),
+    (Activity::Metadata, "metadata", "names and attributes of files"),
+    (Activity::Spawn, "spawn", "making processes"),
+    (Activity::Memory, "memory", "mapping memory"),
+    (Activity::Other, "other", "other calls"),
+    (Activity::Lock, "lock", "waiting for locks and threads"),
+    (Activity::Pipe, "pipe", "waiting at pipes"),
+    (Activity::Network, "network", "waiting for the network"),
+    (Activity::Child, "child", "waiting for children"),
+    (Activity::Events, "events", "waiting for events"),
+    (Activity::Device, "device", "waiting for devices"),
+    (Activity::Sleep, "sleep", "sleeping"),
+];
+
+const COUNT: usize = ACTIVITIES.len();
+/// Limit for the threads that are followed at a time.
+const THREADS_MAX: usize = 1 << 16;
+
+impl Activity {
+    /// Returns its name for people.
+    pub fn name(self) -> &'static str {
+        ACTIVITIES[self as usize].2
+    }
+
+    /// Returns true if the thread does not work.
+    pub fn is_wait(self) -> bool {
+        self >= Activity::Lock
+    }
+
+    /// Returns which activities explain others: work explains waits, waits for others those for the
+    /// program's own threads, and moving data through a pipe waits for children.
+    fn rank(self) -> u8 {
+        match self {
+            Activity::Child => 3,
+            Activity::Lock | Activity::Pipe => 2,
+            _ if self.is_wait() => 1,
+            _ => 0,
+        }
+    }
+
+    /// Returns what a thread does in a call.
+    pub fn of(call: &Call, moment: &Moment<'_>) -> Activity {
+        let used = file_use::of(call.nr);
+        let act = syscalls::by_number(call.nr.into()).map(|row| row.act_of(&call.args));
+        match act {
+            Some(Act::Reap) => return Activity::Child,
+            Some(Act::WaitOnWord | Act::Lock | Act::RecordLock { waits: true }) => {
+                return Activity::Lock;
+            }
+            Some(Act::SubmitToRing | Act::SubmitToAio | Act::ReapFromAio) => {
+                return Activity::Submit;
+            }
+            _ => {}
+        }
+        if used.is(Classes::SYNC) {
+            return Activity::Sync;
+        }
+        if used.is(Classes::WAIT) {
+            return if used.is(Classes::DESC) {
+                Activity::Events
+            } else if used.is(Classes::IPC) {
+                Activity::Lock
+            } else {
+                Activity::Sleep
+            };
+        }
+        if used.is(Classes::READ.or(Classes::WRITE).or(Classes::NETWORK)) {
+            return Activity::of_transfer(call, moment, used);
+        }
+        let file = Classes::FILE.or(Classes::STAT).or(Classes::CHANGE).or(Classes::DESC);
+        match () {
+            () if used.is(Classes::PROCESS) => Activity::Spawn,
+            () if used.is(Classes::MEMORY) => Activity::Memory,
+            () if used.is(file) => Activity::Metadata,
+            () => Activity::Other,
+        }
+    }
+
+    fn of_transfer(call: &Call, moment: &Moment<'_>, used: &file_use::FileUse) -> Activity {
+        let plain = || match () {
+            () if used.is(Classes::WRITE) => Activity::Write,
+            () if used.is(Classes::READ) => Activity::Read,
+            () => Activity::Network,
+        };
+        let descriptor = file_use::FileUse::descriptor(call, used.from.or(used.to).or(used.fd));
+        let Some(table) = moment.world.descriptors(moment.event.thread) else { return plain() };
+        let Some(entry) = descriptor.and_then(|fd| table.get(fd)) else { return plain() };
+        let is_device = |path: &[u8]| {
+            [&b"/dev/pts/"[..], b"/dev/tty", b"/dev/console"]
+                .iter()
+                .any(|name| path.starts_with(name))
+        };
+        match &entry.description.path[..] {
+            path if path.starts_with(b"pipe:") => Activity::Pipe,
+            path if path.starts_with(b"socket:") => Activity::Network,
+            path if is_device(path) => Activity::Device,
+            _ => plain(),
+        }
+    }
+}
+
+/// The fold.
+#[derive(Debug)]
+pub struct Activities {
+    now_ns: u64,
+    /// What each live thread does.
+    threads: HashMap<u32, Activity>,
+    /// When calls in flight end, the next one first.
+    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Threads by what they do.
+    doing: [u32; COUNT],
+    sums: [f64; COUNT],
+    run_ns: u64,
+    working_ns: u64,
+    alone_ns: u64,
+}
+
+impl Default for Activities {
+    fn default() -> Activities {
+        Activities {
+            now_ns: 0,
+            threads: HashMap::new(),
+            ends: BinaryHeap::new(),
+            doing: [0; COUNT],
+            sums: [0.0; COUNT],
+            run_ns: 0,
+            working_ns: 0,
+            alone_ns: 0,
+        }
+    }
+}
+
+impl Activities {
+    /// Moves on to a time: calls that end until then do.
+    fn advance(&mut self, to_ns: u64) {
+        while let Some(Reverse((end_ns, thread))) = self.ends.peek().copied() {
+            if end_ns > to_ns {
+                break;
+            }
+            self.ends.pop();
+            self.pass(end_ns);
+            self.set(thread, Some(Activity::Outside));
+        }
+        self.pass(to_ns);
+    }
+
+    /// Gives the time since the last step to what is done.
+    fn pass(&mut self, to_ns: u64) {
+        let ns = to_ns.saturating_sub(self.now_ns);
+        self.now_ns = self.now_ns.max(to_ns);
+        if ns == 0 || self.threads.is_empty() {
+            return;
+        }
+        self.run_ns += ns;
+        let takes = |fits: &dyn Fn(Activity) -> bool| -> u32 {
+            ACTIVITIES
+                .iter()
+                .filter(|(of, ..)| fits(*of))
+                .map(|(of, ..)| self.doing[*of as usize])
+                .sum()
+        };
+        let working = takes(&|of| !of.is_wait());
+        self.working_ns = self.working_ns.saturating_add(ns.saturating_mul(working.into()));
+        self.alone_ns += if working == 1 { ns } else { 0 };
+        let doing = |of: Activity| self.doing[of as usize] > 0;
+        let first = ACTIVITIES.iter().filter(|(of, ..)| doing(*of)).map(|(of, ..)| of.rank()).min();
+        let fits = |of: Activity| Some(of.rank()) == first;
+        let all = takes(&fits);
+        for (of, ..) in ACTIVITIES.iter().filter(|(of, ..)| fits(*of)) {
+            let at = *of as usize;
+            self.sums[at] += ns as f64 * f64::from(self.doing[at]) / f64::from(all.max(1));
+        }
+    }
+
+    fn set(&mut self, thread: u32, activity: Option<Activity>) {
+        let before = match activity {
+            Some(activity) => {
+                if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
+                    return;
+                }
+                self.doing[activity as usize] += 1;
+                self.threads.insert(thread, activity)
+            }
+            None => self.threads.remove(&thread),
+        };
+        if let Some(before) = before {
+            self.doing[before as usize] -= 1;
+        }
+    }
+
+    /// Returns the result.
+    pub fn finish(mut self) -> WallTime {
+        while let Some(Reverse((end_ns, _))) = self.ends.peek().copied() {
+            self.advance(end_ns);
+        }
+        WallTime {
+            run_ns: self.run_ns,
+            parts: std::array::from_fn(|at| (ACTIVITIES[at].0, self.sums[at].round() as u64)),
+            working_ns: self.working_ns,
+            alone_ns: self.alone_ns,
+        }
+    }
+}
+
+impl Watch for Activities {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        let moment = visit.moment;
+        self.advance(moment.enter_ns);
+        let thread = moment.event.thread;
+        match &moment.event.kind {
+            EventKind::Start { .. } => self.set(thread, Some(Activity::Outside)),
+            EventKind::End { .. } => self.set(thread, None),
+            // An operation was in flight while its thread did something else.
+            EventKind::Call(call) if moment.submitted_ns.is_none() => {
+                self.set(thread, Some(Activity::of(call, moment)));
+                if let Some(exit_ns) = moment.exit_ns {
+                    self.ends.push(Reverse((exit_ns.max(moment.enter_ns), thread)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The time of a run, and what it went to.
+#[derive(Clone, Debug)]
+pub struct WallTime {
+    /// How long at least one thread lived.
+    pub run_ns: u64,
+    /// Parts of it.
+    pub parts: [(Activity, u64); COUNT],
+    /// How long threads worked, summed.
+    pub working_ns: u64,
+    /// How long exactly one thread worked.
+    pub alone_ns: u64,
+}
+
+/// Parts below this share of the run are not told in a line.
+const TOLD_SHARE: f64 = 0.01;
+
+impl WallTime {
+    /// Returns the part of an activity.
+    pub fn of(&self, activity: Activity) -> u64 {
+        self.parts[activity as usize].1
+    }
+
+    /// Returns the parts that are not nothing, the longest first.
+    pub fn longest_first(&self) -> Vec<(Activity, u64)> {
+        let mut parts: Vec<_> = self.parts.iter().copied().filter(|(_, ns)| *ns > 0).collect();
+        parts.sort_by_key(|(activity, ns)| (Reverse(*ns), *activity));
+        parts
+    }
+
+    /// Returns the parts in a line: `sync 61%, outside calls 20%`.
+    pub fn line(&self) -> String {
+        let share = |ns: u64| ratio(ns, self.run_ns);
+        let parts = self.longest_first();
+        let told = parts.iter().filter(|(_, ns)| share(*ns) >= TOLD_SHARE);
+        let words: Vec<String> =
+            told.map(|(of, ns)| format!("{} {:.0}%", of.name(), share(*ns) * 100.0)).collect();
+        words.join(", ")
+    }
+
+    /// Returns the parts as a table.
+    pub fn table(&self) -> Table {
+        let columns = [
+            ("activity", "activity"),
+            ("key", ""),
+            ("wall_ns", "time"),
+            ("wall_share", "share"),
+            ("", " "),
+        ];
+        let mut table = Table::new("activities", "Where the time went", &columns);
+        for (activity, ns) in self.longest_first() {
+            let share = ratio(ns, self.run_ns);
+            table.row(vec![
+                Cell::word(activity.name()),
+                Cell::word(ACTIVITIES[activity as usize].1),
+                Cell::Ns(ns),
+                Cell::Share(share),
+                Cell::Bar(share),
+            ]);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{call, open, watch};
+
+    #[test]
+    fn activities_are_in_order() {
+        for (at, (activity, ..)) in ACTIVITIES.iter().enumerate() {
+            assert_eq!(*activity as usize, at);
+        }
+    }
+
+    #[test]
+    fn work_comes_before_waits_and_all_sums_up() {
+        // One thread waits for its child, which syncs meanwhile.
+        let calls = [
+            open("data", 0, 3),
+            call("wait4", &[-1, 0, 0, 0], 7).never(),
+            call("fsync", &[3], 0).by(2).lasts(3000),
+        ];
+        let wall = watch(Activities::default(), &calls).0.finish();
+        let sum: u64 = wall.parts.iter().map(|(_, ns)| ns).sum();
+        assert!(wall.run_ns.abs_diff(sum) <= COUNT as u64, "{wall:?}");
+        assert_eq!((wall.of(Activity::Sync), wall.of(Activity::Child)), (3000, 0), "{wall:?}");
+    }
+
+    #[test]
+    fn hostile_threads_are_bounded() {
+        let all = THREADS_MAX as u32 + 100;
+        let calls: Vec<_> =
+            (0..all).map(|thread| call("pause", &[], 0).by(thread).never()).collect();
+        let fold = watch(Activities::default(), &calls).0;
+        assert!(fold.threads.len() <= THREADS_MAX);
+        fold.finish();
+    }
+}
