@@ -135,6 +135,17 @@ fn every_page_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     // One of them moves a part of a mapping.
     ensure!(json["unverified"] == 1, "{json}");
+    by_descriptors(stage, &place, "stores.rnt")
+}
+
+/// Replays once more, by descriptors as far as there are any.
+fn by_descriptors(stage: &Stage, place: &Place, trace: &str) -> Result<(), Complaint> {
+    let mut replay = place.command(&stage.reenact);
+    let replay = replay.args(["replay", "--json", "--mmap", "emulate"]).arg(place.trace(trace));
+    let json = place.run(replay)?.success("replay")?.text();
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    ensure!(json["final_state"]["verdict"] == "identical", "{json}");
+    ensure!(json["mismatches"].as_u64().unwrap_or(0) == 0, "{json}");
     Ok(())
 }
 
@@ -162,7 +173,7 @@ fn every_page_read(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
     ensure!(json["final_state"]["verdict"] == "identical", "{json}");
     ensure!(json["unsupported_here"].as_object().is_some_and(|all| all.is_empty()), "{json}");
-    Ok(())
+    by_descriptors(stage, &place, "reads.rnt")
 }
 
 fn not_wanted(stage: &Stage, who: Who) -> Result<(), Complaint> {

@@ -55,6 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let options = Options {
         overlap: args.order == args::Order::Overlap,
         in_flight: args.in_flight == args::InFlight::Threads,
+        emulates_mappings: args.mmap == args::Stores::Emulate,
         speed: args.recorded_speed().map_err(Failure::Usage)?,
         computes: args.pace == args::Pace::Think,
         verify: args.verify.into(),

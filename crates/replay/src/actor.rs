@@ -169,13 +169,13 @@ impl Actor<'_> {
             What::Memory { call, mapping, offset } => {
                 self.memory(action, &batch.calls[*call as usize], mapping, *offset);
             }
-            What::Store { mapping, offset, pieces, is_read: false, .. } => {
+            What::Store { mapping, offset, pieces, is_read: false, by, .. } => {
                 let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
-                self.store(batch, mapping, *offset, pieces);
+                self.store(batch, (mapping, *offset, *by), pieces);
             }
-            What::Store { mapping, offset, pieces, certainty, .. } => {
+            What::Store { mapping, offset, pieces, certainty, by, .. } => {
                 let piece = &batch.pieces[pieces.start as usize];
-                self.load(batch, action, (mapping, *offset), piece, *certainty);
+                self.load(batch, action, (mapping, *offset, *by), piece, *certainty);
             }
             What::Unlock(fd) => {
                 // SAFETY: the arguments are numbers; no memory is accessed.

@@ -103,6 +103,8 @@ pub enum What {
         is_read: bool,
         /// What it proves if they differ.
         certainty: Certainty,
+        /// The descriptor to use instead of the mapping.
+        by: Option<i32>,
     },
     /// Closes those of these descriptors that are open.
     Close(Box<[i32]>),

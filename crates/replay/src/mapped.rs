@@ -1,9 +1,12 @@
 //! Files that tasks have mapped, as the recorded program had.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
+use rustix::io::{pread, pwrite};
 use syscalls::Handler;
 use trace::event::BlobId;
 
@@ -70,6 +73,58 @@ pub struct Mapping {
 struct Region {
     base: usize,
     len: usize,
+    /// Device and inode of the file.
+    file: (u64, u64),
+}
+
+/// A descriptor by which a file is read or written instead of the mapping.
+struct Instead<'a> {
+    fd: BorrowedFd<'a>,
+    size: u64,
+}
+
+impl<'a> Instead<'a> {
+    /// A task's descriptor, if it is one of the mapped file that may be used so.
+    fn of(region: &Region, fd: i32, writes: bool) -> Option<Instead<'a>> {
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: it is used for calls alone, and the kernel rejects closed ones.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let stat = fstat(fd).ok().filter(|stat| (stat.st_dev, stat.st_ino) == region.file)?;
+        let flags = fcntl_getfl(fd).ok()?;
+        let is_plain = !flags.intersects(OFlags::APPEND | OFlags::DIRECT | OFlags::PATH);
+        let access = flags & OFlags::RWMODE;
+        let may = access == OFlags::RDWR
+            || access == if writes { OFlags::WRONLY } else { OFlags::RDONLY };
+        (is_plain && may).then_some(Instead { fd, size: stat.st_size as u64 })
+    }
+
+    fn write(&self, mut offset: u64, bytes: &[&[u8]]) -> io::Result<()> {
+        for mut bytes in bytes.iter().copied() {
+            // A store does not make the file longer.
+            if offset.saturating_add(bytes.len() as u64) > self.size {
+                return Err(outside());
+            }
+            while !bytes.is_empty() {
+                let written = pwrite(self.fd, bytes, offset)?;
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let (mut bytes, mut done) = (vec![0; len], 0);
+        while done < len {
+            match pread(self.fd, &mut bytes[done..], offset + done as u64)? {
+                0 => return Err(outside()),
+                read => done += read,
+            }
+        }
+        Ok(bytes)
+    }
 }
 
 fn outside() -> io::Error {
@@ -121,7 +176,9 @@ impl Mapping {
             Err(error) if error.raw_os_error() == Some(libc::EACCES) => map(libc::PROT_READ)?,
             made => made?,
         };
-        *self.lock() = Some(Region { base, len });
+        // SAFETY: it is used for a call alone.
+        let stat = fstat(unsafe { BorrowedFd::borrow_raw(fd) })?;
+        *self.lock() = Some(Region { base, len, file: (stat.st_dev, stat.st_ino) });
         Ok(())
     }
 
@@ -160,10 +217,14 @@ impl Mapping {
         act(region, at)
     }
 
-    /// Stores bytes at an offset in the file.
-    pub fn store(&self, offset: u64, bytes: &[&[u8]]) -> io::Result<()> {
+    /// Stores bytes at an offset in the file; by a descriptor, if one is given that still is of
+    /// this file.
+    pub fn store(&self, offset: u64, bytes: &[&[u8]], by: Option<i32>) -> io::Result<()> {
         let len: usize = bytes.iter().map(|bytes| bytes.len()).sum();
         self.with(offset, len, |region, at| {
+            if let Some(instead) = by.and_then(|fd| Instead::of(region, fd, true)) {
+                return instead.write(offset, bytes);
+            }
             let stored = region.store(at, len, bytes);
             match &stored {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -181,18 +242,23 @@ impl Mapping {
         })
     }
 
-    /// Reads bytes at an offset in the file.
-    pub fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        self.with(offset, len, |region, at| match region.read(at, len) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let first = at & !(PAGE_BYTES as usize - 1);
-                let beside = region.again(first, at + len - first)?;
-                let read =
-                    beside.protect(libc::PROT_READ).and_then(|()| beside.read(at - first, len));
-                beside.remove();
-                read
+    /// Reads bytes at an offset in the file, in the same way.
+    pub fn read(&self, offset: u64, len: usize, by: Option<i32>) -> io::Result<Vec<u8>> {
+        self.with(offset, len, |region, at| {
+            if let Some(instead) = by.and_then(|fd| Instead::of(region, fd, false)) {
+                return instead.read(offset, len);
             }
-            read => read,
+            match region.read(at, len) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    let first = at & !(PAGE_BYTES as usize - 1);
+                    let beside = region.again(first, at + len - first)?;
+                    let read =
+                        beside.protect(libc::PROT_READ).and_then(|()| beside.read(at - first, len));
+                    beside.remove();
+                    read
+                }
+                read => read,
+            }
         })
     }
 
@@ -253,7 +319,7 @@ impl Region {
         let base = of_call(unsafe {
             libc::mremap(self.base as *mut _, self.len, len, libc::MREMAP_MAYMOVE)
         });
-        *self = Region { base: base?, len };
+        *self = Region { base: base?, len, ..*self };
         Ok(())
     }
 
@@ -265,7 +331,7 @@ impl Region {
         let base = of_call(unsafe {
             libc::mremap((self.base + from) as *mut _, 0, len, libc::MREMAP_MAYMOVE)
         });
-        Ok(Region { base: base?, len })
+        Ok(Region { base: base?, len, ..*self })
     }
 
     fn protect(&self, prot: i32) -> io::Result<()> {
@@ -347,21 +413,36 @@ mod tests {
         file.write_all(&[7; 5000]).unwrap();
         let mapping = Mapping::new(4096, 100);
         let abc = [&b"ab"[..], b"c"];
-        assert!(mapping.store(4096, &abc).is_err(), "it is not made");
+        assert!(mapping.store(4096, &abc, None).is_err(), "it is not made");
         mapping.make(file.as_raw_fd()).unwrap();
-        mapping.store(4100, &abc).unwrap();
-        assert!(mapping.store(4000, &abc).is_err(), "it is before the mapping");
-        assert!(mapping.store(8191, &abc).is_err(), "it is behind the mapping");
+        mapping.store(4100, &abc, None).unwrap();
+        assert!(mapping.store(4000, &abc, None).is_err(), "it is before the mapping");
+        assert!(mapping.store(8191, &abc, None).is_err(), "it is behind the mapping");
         mapping.reach(16384);
-        assert!(mapping.store(8191, &abc).is_err(), "it is behind the file");
+        assert!(mapping.store(8191, &abc, None).is_err(), "it is behind the file");
         file.set_len(16384).unwrap();
-        mapping.store(8191, &abc).unwrap();
+        mapping.store(8191, &abc, None).unwrap();
         let mut all = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut all).unwrap();
         assert_eq!((&all[4099..4104], &all[8190..8195]), (&b"\x07abc\x07"[..], &b"\0abc\0"[..]));
-        assert_eq!(mapping.read(4100, 3).unwrap(), b"abc");
-        assert!(mapping.read(16380, 8).is_err(), "it ends behind the file");
+        assert_eq!(mapping.read(4100, 3, None).unwrap(), b"abc");
+        assert!(mapping.read(16380, 8, None).is_err(), "it ends behind the file");
+        // By a descriptor, if it is one of the file and may be used so.
+        let own = |fd: &std::fs::File| Some(fd.as_raw_fd());
+        mapping.store(4500, &[b"d", b"ef"], own(&file)).unwrap();
+        assert_eq!(mapping.read(4499, 5, own(&file)).unwrap(), b"\x07def\x07");
+        assert!(mapping.store(16382, &abc, own(&file)).is_err(), "the file becomes no longer");
+        assert!(mapping.read(16382, 3, own(&file)).is_err());
+        let mut other = tempfile::tempfile().unwrap();
+        other.write_all(&[9; 8192]).unwrap();
+        for by in [own(&other), Some(-1), Some(i32::MAX)] {
+            mapping.store(4600, &abc, by).unwrap();
+            assert_eq!(mapping.read(4600, 3, by).unwrap(), b"abc");
+        }
+        let appends = rustix::fs::fcntl_setfl(&file, OFlags::APPEND);
+        mapping.store(4700, &abc, own(&file)).unwrap();
+        assert_eq!((appends, file.metadata().unwrap().len()), (Ok(()), 16384), "it is not used");
         // What is protected is stored to all the same, and copies are mappings of their own.
         let mapping = Arc::new(mapping);
         let copy = Mapping::copy_of(&mapping);
@@ -371,9 +452,9 @@ mod tests {
             mapping.ask(&Asked { number: row.nr, length: len, third, fills }, offset)
         };
         assert_eq!(ask(&mapping, "mprotect", 4096, 4096, 0), Some(0));
-        mapping.store(4200, &abc).unwrap();
-        assert_eq!(mapping.read(4200, 3).unwrap(), b"abc");
-        copy.store(4300, &abc).unwrap();
+        mapping.store(4200, &abc, None).unwrap();
+        assert_eq!(mapping.read(4200, 3, None).unwrap(), b"abc");
+        copy.store(4300, &abc, None).unwrap();
         assert_eq!(ask(&mapping, "msync", 4096, 8192, 4), Some(0));
         assert_eq!(ask(&mapping, "msync", 4097, 8192, 4), Some(-22));
         assert_eq!(ask(&mapping, "mincore", 4096, 12288, 0), Some(0));

@@ -37,6 +37,9 @@ pub struct Options {
     /// Operations in flight are made beside the calls, by tasks of their own; otherwise one after the
     /// other, where they were found completed.
     pub in_flight: bool,
+    /// What was read of and stored to mapped files is read and written by descriptors, where there are
+    /// any; otherwise by mappings.
+    pub emulates_mappings: bool,
     /// Speed factor over the recorded pace; `None`: as fast as possible.
     pub speed: Option<f64>,
     /// Tasks compute between calls for as long as the recorded threads did.
@@ -60,6 +63,7 @@ impl Default for Options {
         Options {
             overlap: true,
             in_flight: true,
+            emulates_mappings: false,
             speed: None,
             computes: false,
             verify: Verify::Warn,

@@ -75,10 +75,10 @@ pub const ALL: &[Workload] = &[
         cost: seconds_per_transaction,
         ..PLAIN
     },
-    Workload { name: "write-4k-buffer-1M", options: &["--buffer", "1M"], ..BUFFER },
-    Workload { name: "write-4k-buffer-4M", options: &["--buffer", "4M"], ..BUFFER },
-    Workload { name: "write-4k-buffer-16M", options: &["--buffer", "16M"], ..BUFFER },
-    Workload { name: "write-4k-buffer-64M", options: &["--buffer", "64M"], ..BUFFER },
+    Workload { name: "distinct-4k-buffer-1M", options: &["--buffer", "1M"], ..BUFFER },
+    Workload { name: "distinct-4k-buffer-4M", options: &["--buffer", "4M"], ..BUFFER },
+    Workload { name: "distinct-4k-buffer-16M", options: &["--buffer", "16M"], ..BUFFER },
+    Workload { name: "distinct-4k-buffer-64M", options: &["--buffer", "64M"], ..BUFFER },
 ];
 
 /// A gigabyte in values of 4,000 bytes.

@@ -59,6 +59,12 @@ pub struct Args {
     #[arg(long = "async", value_enum, default_value_t = InFlight::Threads)]
     pub in_flight: InFlight,
 
+    /// What was stored to mapped files, and read of them, `native`: is stored to mappings and read of
+    /// them; `emulate`: is written by pwrite and read by pread, where the task has a descriptor of the
+    /// file by which it may, else as with `native`. Mappings are made in both cases
+    #[arg(long, value_enum, default_value_t = Stores::Native)]
+    pub mmap: Stores,
+
     /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording;
     /// `think`: as fast as possible, but each thread computes between its calls as long as it did when
     /// recorded, without what it waited for a CPU
@@ -147,6 +153,15 @@ pub enum InFlight {
     Threads,
     /// One after the other.
     Serial,
+}
+
+/// How mapped files are stored to.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stores {
+    /// By mappings.
+    Native,
+    /// By descriptors.
+    Emulate,
 }
 
 /// When calls start.

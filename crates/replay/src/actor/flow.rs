@@ -57,7 +57,12 @@ impl Actor<'_> {
     }
 
     /// Stores bytes to a mapped file.
-    pub(super) fn store(&mut self, batch: &Batch, mapping: &Mapping, at: u64, pieces: &[Piece]) {
+    pub(super) fn store(
+        &mut self,
+        batch: &Batch,
+        (mapping, at, by): (&Mapping, u64, Option<i32>),
+        pieces: &[Piece],
+    ) {
         let bytes: Vec<&[u8]> = pieces.iter().flat_map(|piece| batch.stretches(piece)).collect();
         let len = bytes.iter().map(|bytes| bytes.len() as u64).sum();
         if !self.shared.space.take(len, Medium::Either) {
@@ -65,7 +70,7 @@ impl Actor<'_> {
             return;
         }
         self.lane.counts.bytes.add(len);
-        if let Err(error) = mapping.store(at, &bytes) {
+        if let Err(error) = mapping.store(at, &bytes, by) {
             let what = format!("stores to mapped files not made: {error}");
             Outcome::count(&mut self.tally.unsupported, &what, 1);
         }
@@ -76,14 +81,14 @@ impl Actor<'_> {
         &mut self,
         batch: &Batch,
         action: &Action,
-        (mapping, offset): (&Mapping, u64),
+        (mapping, offset, by): (&Mapping, u64, Option<i32>),
         piece: &Piece,
         certainty: Certainty,
     ) {
         let counts = &self.lane.counts;
         counts.replayed.add(1);
         let len = usize::try_from(piece.true_len).unwrap_or(usize::MAX);
-        let read = match mapping.read(offset, len.min(LOADED_MAX)) {
+        let read = match mapping.read(offset, len.min(LOADED_MAX), by) {
             Ok(read) => read,
             Err(error) => {
                 counts.unverified.add(1);

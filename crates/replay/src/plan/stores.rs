@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::mapped::{self, Store};
 use syscalls::Replay;
 use syscalls::abi::errno;
+use syscalls::abi::files::{O_ACCMODE, O_APPEND};
 use syscalls::mapping::Mapping as Asked;
 use syscalls::record::watched;
 use trace::event::{Call, Content, Event, Outcome, StartHow};
@@ -22,6 +23,8 @@ use crate::treatment::Said;
 
 /// Most stores that are kept until a task has nothing else to do.
 const KEPT_MAX: usize = 1 << 12;
+/// Most descriptors among which one of a file is looked for.
+const DESCRIPTORS_MAX: usize = 1 << 10;
 /// Most buffers of each of them.
 const KEPT_BUFFERS_MAX: usize = 1 << 10;
 
@@ -169,6 +172,10 @@ impl Planner<'_> {
 
     fn store_by(&mut self, index: Index, kept: KeptStore) {
         let KeptStore { is_read, mapping, path, offset, length, ids, hash, tsc } = kept;
+        let by = match self.shared.options.emulates_mappings {
+            true => self.descriptor_of(index, &path, is_read),
+            false => None,
+        };
         self.make_way(index);
         let certainty = self.judge.certainty_of_load(&path);
         let certainty = certainty.weakened_if(self.doubts.any(), Reason::Raced);
@@ -190,7 +197,7 @@ impl Planner<'_> {
             self.judge.gets_other_bytes(&path);
         }
         let pieces = first..first + 1;
-        let what = What::Store { mapping, offset, pieces, is_read, certainty };
+        let what = What::Store { mapping, offset, pieces, is_read, certainty, by };
         self.open_action(index, tsc, tsc).what = what;
         if self.others_matter() || self.doubts.any() {
             let does = match is_read {
@@ -202,6 +209,18 @@ impl Planner<'_> {
         }
         // It takes no time.
         self.settle(index);
+    }
+
+    /// A descriptor by which a lane's task can read or write a file.
+    fn descriptor_of(&self, index: Index, path: &[u8], is_read: bool) -> Option<i32> {
+        let (thread, _) = self.threads.iter().find(|(_, at)| **at == index)?;
+        let table = self.world.descriptors(*thread)?;
+        let mut all = table.iter().take(DESCRIPTORS_MAX);
+        let serves = |flags: u64| flags & O_APPEND == 0 && (is_read || flags & O_ACCMODE != 0);
+        let found = all.find(|(_, entry)| {
+            entry.description.path == path && entry.description.flags.is_none_or(serves)
+        });
+        found.map(|(fd, _)| fd)
     }
 
     /// A process begins with what its maker has mapped.
