@@ -10,6 +10,8 @@ mod filter;
 mod image;
 mod import;
 mod info;
+mod latest;
+mod manual;
 mod merge;
 mod message;
 mod output;
@@ -21,6 +23,8 @@ mod report;
 mod show;
 mod source;
 mod stat;
+mod suggest;
+mod terminal;
 mod units;
 
 #[cfg(test)]
@@ -32,7 +36,7 @@ mod sample;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -83,6 +87,8 @@ enum Command {
     Compare(compare::Args),
     Image(image::Args),
     Doctor(doctor::Args),
+    Man(manual::Manual),
+    Completions(manual::Completions),
 }
 
 fn main() -> ExitCode {
@@ -103,6 +109,8 @@ fn main() -> ExitCode {
             Command::Compare(args) => compare::run(args),
             Command::Image(args) => image::run(args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Man(args) => manual::show(&args, Cli::command()),
+            Command::Completions(args) => manual::complete(&args, Cli::command()),
         },
         Err(error) => return command_line(&error),
     };

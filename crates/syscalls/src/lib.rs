@@ -8,6 +8,7 @@ pub mod abi;
 pub mod act;
 pub mod attributes;
 pub mod capture;
+pub mod families;
 mod flag_set;
 pub mod flags;
 pub mod handler;
