@@ -326,7 +326,7 @@ END
             DELETE FROM t WHERE n > 900;
             SELECT count(*), sum(n) FROM t;
 END
-            echo 'PRAGMA mmap_size = 268435456; SELECT count(*), max(name) FROM t;' > look.sql
+            printf '.timeout 60000\nPRAGMA mmap_size = 268435456; SELECT count(*), max(name) FROM t;\n' > look.sql
             sqlite3 first.db < make.sql
             (echo 'PRAGMA journal_mode = wal;'; cat make.sql) | sqlite3 second.db
             sqlite3 first.db < look.sql

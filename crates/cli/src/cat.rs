@@ -1,7 +1,6 @@
 //! `reenact cat`: writes the raw bytes of a buffer.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use model::decode::{Buffer, buffers};
@@ -9,6 +8,7 @@ use model::{Contents, Stored};
 use trace::event::EventKind;
 
 use crate::failure::Failure;
+use crate::latest::Input;
 use crate::{message, source, units};
 
 /// Write the raw bytes of a call's buffer to standard output.
@@ -18,9 +18,8 @@ Examples:
   reenact cat cp.rnt --seq 217 > page.bin
   reenact cat curl.rnt --seq 512 --arg msg.name | xxd")]
 pub struct Args {
-    /// The trace; `-` for standard input
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    input: Input,
 
     /// The call: its number, as `show --seq` tells
     #[arg(long, value_name = "N", value_parser = units::number::<u64>)]
@@ -34,9 +33,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let trace = source::open(&args.trace)?;
-    source::warn_of(&args.trace, &trace);
-    let fail = |what: String| Failure::Failed(format!("{}: {what}", args.trace.display()));
+    let path = args.input.path()?;
+    let trace = source::open(&path)?;
+    source::warn_of(&path, &trace);
+    let fail = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
     let mut calls = 0;
     for next in trace.events() {
         let next = match next {

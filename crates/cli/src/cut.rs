@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use render::amounts::{counted, show_count};
 use rewrite::{Cut, Kept};
 
 use crate::failure::Failure;
@@ -72,7 +73,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if !args.quiet {
         let also = if context > 0 { format!(", {context} as context") } else { String::new() };
         let out = args.output.display();
-        message::note(&format!("{wanted} calls kept{also}, {left_out} left out -> {out}"));
+        message::note(&format!(
+            "{} kept{also}, {} left out -> {out}",
+            counted(wanted, "call", "calls"),
+            show_count(left_out)
+        ));
     }
     source::tell_unread(&args.trace, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)

@@ -10,14 +10,17 @@ pub mod perfetto;
 mod strace;
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use render::amounts::counted;
 use trace::Trace;
 
 use crate::failure::Failure;
 use crate::filter;
+use crate::latest::Input;
 use crate::{message, source};
 use job::{Job, Written};
 
@@ -33,20 +36,20 @@ Examples:
   reenact export machine.rnt --to ctf -o machine.ctf
   reenact export sqlite3.rnt --to jsonl --call %file --since 2s -o - | wc -l")]
 pub struct Args {
-    /// The trace; `-` for standard input
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    input: Input,
 
-    /// The format
+    /// The format [default: what the ending of OUT says, as .jsonl, .pftrace, .ctf, .ds, .parquet,
+    /// .strace and .fio do]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    to: Format,
+    to: Option<Format>,
 
     /// What is written; `-` for standard output where the format is one file
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
     /// Replace what is there
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
     /// Leave the bytes of buffers out, where a format can do without
@@ -68,14 +71,25 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns the format that is asked for, or that the name of the output says.
+    fn format(&self) -> Result<Format, Failure> {
+        let ending = self.output.extension().and_then(OsStr::to_str);
+        self.to.or_else(|| Format::of_ending(ending?)).ok_or_else(|| {
+            let output = self.output.display();
+            Failure::Usage(format!(
+                "{output}: its name does not say the format (as .jsonl or .pftrace do); give --to"
+            ))
+        })
+    }
+
     /// Fails if an option of another format was given.
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self, wanted: Format) -> Result<(), Failure> {
         let given = [
             (Format::Dataseries, self.dataseries.given()),
             (Format::Parquet, self.parquet.given()),
         ];
         for (format, option) in given {
-            if let Some(option) = option.filter(|_| format != self.to) {
+            if let Some(option) = option.filter(|_| format != wanted) {
                 let name = format.to_possible_value();
                 let name = name.map(|name| name.get_name().to_string()).unwrap_or_default();
                 let text = format!("{option} is an option of --to {name}");
@@ -105,33 +119,55 @@ pub enum Format {
     Strace,
 }
 
+impl Format {
+    /// Returns the format that files with this ending have.
+    fn of_ending(ending: &str) -> Option<Format> {
+        Some(match ending {
+            "ctf" => Format::Ctf,
+            "ds" => Format::Dataseries,
+            "jsonl" | "ndjson" => Format::Jsonl,
+            "perfetto" | "perfetto-trace" | "pftrace" => Format::Perfetto,
+            "fio" => Format::Fio,
+            "parquet" => Format::Parquet,
+            "strace" => Format::Strace,
+            _ => return None,
+        })
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    args.check()?;
-    let trace = source::open(&args.trace)?;
-    let written = write(&args, &trace)?;
+    let format = args.format()?;
+    args.check(format)?;
+    let path = args.input.path()?;
+    let trace = source::open(&path)?;
+    let written = write(&args, format, &path, &trace)?;
     if !args.quiet {
-        message::note(&format!("{} calls -> {}", written.calls, args.output.display()));
+        message::note(&format!(
+            "{} -> {}",
+            counted(written.calls, "call", "calls"),
+            args.output.display()
+        ));
         for what in &written.left_out {
             message::note(&format!("left out: {what}"));
         }
     }
-    source::warn_of_unknown_events(&args.trace, &trace);
-    source::tell_unread(&args.trace, &trace, &written.unread)?;
+    source::warn_of_unknown_events(&path, &trace);
+    source::tell_unread(&path, &trace, &written.unread)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(args: &Args, trace: &Trace) -> Result<Written, Failure> {
+fn write(args: &Args, format: Format, path: &Path, trace: &Trace) -> Result<Written, Failure> {
     let job = Job {
         trace,
-        from: &args.trace,
+        from: path,
         to: &args.output,
         force: args.force,
         content: !args.no_content,
         conditions: args.only.conditions(),
         pending: RefCell::default(),
     };
-    let written = match args.to {
+    let written = match format {
         Format::Ctf => ctf::export(&job),
         Format::Dataseries => dataseries::export(&job, &args.dataseries),
         Format::Jsonl => jsonl::export(&job),
@@ -166,7 +202,8 @@ pub mod tests {
             let out = place.path().join(name).display().to_string();
             let line = ["export", "hostile.rnt", "--to", name, "--output", &out];
             let args = Line::parse_from(line).args;
-            (*format, write(&args, trace).map(|written| written.calls))
+            let path = Path::new("hostile.rnt");
+            (*format, write(&args, *format, path, trace).map(|written| written.calls))
         });
         formats.collect()
     }
@@ -176,7 +213,9 @@ pub mod tests {
         let refused = |to: &str, option: &[&str]| {
             let line = ["export", "a.rnt", "--output", "out", "--to", to];
             let args = Line::parse_from(line.iter().chain(option)).args;
-            args.check().err().map(|failure| format!("{failure:?}"))
+            args.check(args.format().expect("it is given"))
+                .err()
+                .map(|failure| format!("{failure:?}"))
         };
         let (compress, run) = (["--compress", "zlib"], ["--run", "one"]);
         assert_eq!((refused("dataseries", &compress), refused("parquet", &run)), (None, None));
@@ -188,6 +227,23 @@ pub mod tests {
                 assert_eq!(found.is_some(), name != owner, "{name}: {found:?}");
                 assert!(found.as_ref().is_none_or(|text| text.contains(owner)), "{found:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_name_of_the_output_says_the_format() {
+        let format = |output: &str| {
+            let args = Line::parse_from(["export", "a.rnt", "--output", output]).args;
+            args.format().map_err(|failure| format!("{failure:?}"))
+        };
+        assert_eq!(format("a.jsonl"), Ok(Format::Jsonl));
+        assert_eq!(format("out/a.b.pftrace"), Ok(Format::Perfetto));
+        for unknown in ["-", "a", "a.json", ".jsonl"] {
+            assert!(format(unknown).is_err_and(|said| said.contains("--to")), "{unknown}");
+        }
+        for format in Format::value_variants() {
+            let names = ["ctf", "ds", "jsonl", "pftrace", "fio", "parquet", "strace"];
+            assert!(names.iter().any(|name| Format::of_ending(name) == Some(*format)));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Failures of commands: one message and one exit code each.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::process::ExitCode;
 
@@ -62,8 +62,18 @@ impl Failure {
 
     /// Prints the message and returns the exit code.
     pub fn report(self) -> ExitCode {
-        match &self {
-            Failure::BrokenPipe => {}
+        if !matches!(self, Failure::BrokenPipe) {
+            message::note(&self.to_string());
+        }
+        ExitCode::from(self.code())
+    }
+}
+
+/// The message.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Failure::BrokenPipe => "the reader of the output is gone",
             Failure::Failed(text)
             | Failure::Usage(text)
             | Failure::Incomplete(text)
@@ -71,9 +81,8 @@ impl Failure {
             | Failure::Stuck(text)
             | Failure::Recorder(text)
             | Failure::NotExecutable(text)
-            | Failure::NotFound(text) => message::note(text),
-        }
-        ExitCode::from(self.code())
+            | Failure::NotFound(text) => text,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use model::{CallChoice, Conditions, EventChoice, class_names};
 
-use crate::units;
+use crate::{message, units};
 
 /// The conditions as options of a command.
 #[derive(clap::Args, Debug)]
@@ -69,13 +69,16 @@ fn call_help() -> String {
     let classes = class_names();
     format!(
         "Only these calls: names and classes ({classes}), separated by commas; with `!` in front, \
-         all others"
+         all others. `open` stands for openat as well, and so do other names for their families"
     )
 }
 
 impl Options {
-    /// Returns the conditions set by the options.
+    /// Returns the conditions set by the options, and notes what names in them stand for.
     pub fn conditions(&self) -> Conditions {
+        for note in self.call.iter().flat_map(CallChoice::notes) {
+            message::note(&note);
+        }
         Conditions {
             pids: self.pid.clone(),
             tids: self.tid.clone(),

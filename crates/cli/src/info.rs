@@ -2,12 +2,14 @@
 
 mod output;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
+use render::amounts::counted;
 use stats::overview::Overview;
 
 use crate::failure::{self, Failure};
+use crate::latest::Input;
 use crate::source;
 pub use output::not_seen_json;
 
@@ -22,9 +24,8 @@ Examples:
   reenact info make.rnt --verify && echo sound
   reenact info make.rnt --json | jq .by_call.openat.errors")]
 pub struct Args {
-    /// The trace; `-` for standard input
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    input: Input,
 
     /// Check every checksum, hash, number and total; exit with 3 unless the trace is complete, or
     /// sound and made by cut, repair or import, which say in it what is missing
@@ -38,8 +39,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let trace = source::open(&args.trace)?;
-    let name = args.trace.display();
+    let path = args.input.path()?;
+    let trace = source::open(&path)?;
+    let name = path.display();
     let report = if args.verify { trace.verify() } else { trace.completeness() };
     let overview = Overview::of(&trace, report)
         .map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
@@ -47,17 +49,19 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         true => output::json(&trace, &overview),
         false => output::text(&trace, &overview, args.verify),
     };
-    failure::verdict(printed.map_err(Failure::from), proven(&args, &overview))
+    failure::verdict(printed.map_err(Failure::from), proven(args.verify, &path, &overview))
 }
 
 /// Returns the verdict on completeness, if --verify asks for it.
-fn proven(args: &Args, overview: &Overview) -> Result<ExitCode, Failure> {
-    if args.verify && !overview.report.sound() {
-        let name = args.trace.display();
+fn proven(is_asked: bool, path: &Path, overview: &Overview) -> Result<ExitCode, Failure> {
+    if is_asked && !overview.report.sound() {
+        let name = path.display();
         let problems = overview.report.problems.len() as u64 + overview.report.problems_more;
         return Err(Failure::Incomplete(format!(
-            "{name} is not complete: {problems} problems, {} gaps, {} calls lost",
-            overview.report.gaps, overview.report.lost
+            "{name} is not complete: {}, {}, {} lost",
+            counted(problems, "problem", "problems"),
+            counted(overview.report.gaps, "gap", "gaps"),
+            counted(overview.report.lost, "call", "calls"),
         )));
     }
     Ok(ExitCode::SUCCESS)

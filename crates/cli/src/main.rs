@@ -10,6 +10,8 @@ mod filter;
 mod image;
 mod import;
 mod info;
+mod latest;
+mod manual;
 mod merge;
 mod message;
 mod output;
@@ -22,6 +24,8 @@ mod rerun;
 mod show;
 mod source;
 mod stat;
+mod suggest;
+mod terminal;
 mod units;
 
 #[cfg(test)]
@@ -33,7 +37,7 @@ mod sample;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -85,6 +89,8 @@ enum Command {
     Compare(compare::Args),
     Image(image::Args),
     Doctor(doctor::Args),
+    Man(manual::Manual),
+    Completions(manual::Completions),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +112,8 @@ fn main() -> ExitCode {
             Command::Compare(args) => compare::run(args),
             Command::Image(args) => image::run(args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Man(args) => manual::show(&args, Cli::command()),
+            Command::Completions(args) => manual::complete(&args, Cli::command()),
         },
         Err(error) => return command_line(&error),
     };

@@ -2,7 +2,7 @@
 //! and removed if the command fails.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -14,6 +14,8 @@ use tempfile::TempPath;
 /// was to replace is unchanged.
 pub struct Pending {
     path: PathBuf,
+    /// Where the file that it replaces is moved to, if that is kept.
+    old: Option<PathBuf>,
     state: State,
 }
 
@@ -30,7 +32,7 @@ enum State {
 /// `force`, when the new one is kept, and never if it is one of the `inputs`.
 pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pending), String> {
     let fail = |error: io::Error| format!("cannot create {}: {error}", path.display());
-    let pending = |state| Pending { path: path.to_path_buf(), state };
+    let pending = |state| Pending { path: path.to_path_buf(), old: None, state };
     if path.as_os_str() == "-" {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(fail)?;
         return Ok((File::from(stdout), pending(State::Settled)));
@@ -55,9 +57,44 @@ pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pendi
     Ok((file, pending(state)))
 }
 
+/// Creates the file `path` as [`create`] does without `force`. But a recording of ours that is there is
+/// moved to its name with `.old`, in place of an earlier one, when the new file is kept.
+pub fn create_for_recording(path: &Path) -> Result<(File, Pending), String> {
+    let old = path.with_added_extension("old");
+    if is_own_recording(path) && (is_own_recording(&old) || old.symlink_metadata().is_err()) {
+        let beside = beside(path)
+            .ok_or_else(|| format!("cannot create a file in {}", directory(path).display()))?;
+        let (file, state) = beside;
+        return Ok((file, Pending { path: path.to_path_buf(), old: Some(old), state }));
+    }
+    create(path, false, &[])
+}
+
+/// Returns true for a regular file of ours that begins as recordings do.
+fn is_own_recording(path: &Path) -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let is_own = |found: &std::fs::Metadata| found.is_file() && found.uid() == own;
+    if !path.symlink_metadata().is_ok_and(|found| is_own(&found)) || is_mounted(path) {
+        return false;
+    }
+    let mut begin = [0; trace::format::FILE_MAGIC.len()];
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    file.is_ok_and(|mut file| {
+        file.read_exact(&mut begin).is_ok() && begin == trace::format::FILE_MAGIC
+    })
+}
+
 impl Pending {
     /// Makes the file final, under its name.
     pub fn keep(&mut self) -> Result<(), String> {
+        if let Some(old) = self.old.take()
+            && let Err(error) = std::fs::rename(&self.path, &old)
+            && error.kind() != ErrorKind::NotFound
+        {
+            let (path, old) = (self.path.display(), old.display());
+            return Err(format!("cannot move {path} to {old}: {error}"));
+        }
         match std::mem::replace(&mut self.state, State::Settled) {
             State::Settled => {}
             State::New(file) => leave(file),
@@ -215,6 +252,35 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         assert_eq!(names(place.path()), ["out"]);
+    }
+
+    #[test]
+    fn the_last_recording_is_moved_aside() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, old) = (place.path().join("a.rnt"), place.path().join("a.rnt.old"));
+        let record = |bytes: &[u8]| -> Result<(), String> {
+            let (mut file, mut pending) = create_for_recording(&path)?;
+            file.write_all(&[&trace::format::FILE_MAGIC, bytes].concat()).unwrap();
+            pending.keep()
+        };
+        let read = |path: &Path| fs::read(path).unwrap().split_off(trace::format::FILE_MAGIC.len());
+        record(b"1").unwrap();
+        assert!(!old.exists());
+        for (new, last) in [(b"2", b"1"), (b"3", b"2")] {
+            record(new).unwrap();
+            assert_eq!((read(&path), read(&old)), (new.to_vec(), last.to_vec()));
+        }
+        // A recording that does not begin leaves both as they are.
+        drop(create_for_recording(&path).unwrap());
+        assert_eq!((read(&path), read(&old)), (b"3".to_vec(), b"2".to_vec()));
+        assert_eq!(names(place.path()).len(), 2);
+        // What is no recording is not moved, and not replaced.
+        fs::write(&old, b"precious").unwrap();
+        assert!(record(b"4").is_err_and(|said| said.contains("--force")));
+        fs::remove_file(&old).unwrap();
+        fs::write(&path, b"precious").unwrap();
+        assert!(record(b"4").is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 
     #[test]

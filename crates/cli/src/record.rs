@@ -2,7 +2,9 @@
 
 pub mod args;
 mod destination;
+mod habits;
 mod kernel;
+mod live;
 mod loaded;
 mod summary;
 mod whom;
@@ -14,10 +16,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use recorder::start_thread;
 use recorder::{
     Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
 };
+use recorder::{Sink, start_thread};
 use ring::{Course, DataMode, Rings, Settings, request};
 use supervisor::{
     Asked, ExecStop, LaunchError, Mapped, Observer, Outcome, Program, Supervisor, Wish,
@@ -29,6 +31,7 @@ use trace::event::EventKind;
 use crate::failure::Failure;
 use crate::message;
 use crate::output::Pending;
+use live::Live;
 use loaded::LoadedFiles;
 
 /// The agent, built for this version.
@@ -36,6 +39,7 @@ pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
+    args.habits.check()?;
     kernel::end_leftovers(args.quiet);
     let Some((program, arguments)) = args.command.split_first() else {
         return kernel::record_machine(&args);
@@ -90,6 +94,15 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         mappings: args.mmap.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
+    };
+    let live = match &output.sink {
+        Sink::File(file) if args.live => {
+            Some(Live::begin(file, output.pending.path()).map_err(|e| ours(&e))?)
+        }
+        _ if args.live => {
+            return Err(Failure::Recorder("--live needs a trace in a file, not in a pipe".into()));
+        }
+        _ => None,
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
@@ -148,6 +161,9 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         return Ok(end_by(signal));
     }
     let summary = waiting.join().map_err(|_| ours(&"the recorder failed"))?;
+    if let Some(live) = live {
+        live.end();
+    }
     let mut len = None;
     match summary {
         Ok(summary) => {
@@ -155,6 +171,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
                 message::notes(&summary::notes(&summary, path));
+                summary::more(path, args.summary);
             }
         }
         Err(error) => message::note(&format!("{error}")),

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use render::amounts::counted;
+
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{message, output, source};
@@ -62,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             message::warn(&format!("{name}: {warning}"));
         }
         let (rewrite::Repaired { calls, lost }, out) = (repaired, args.output.display());
-        message::note(&format!("{calls} calls kept; lost: {lost} -> {out}"));
+        message::note(&format!("{} kept; lost: {lost} -> {out}", counted(calls, "call", "calls")));
     }
     Ok(ExitCode::SUCCESS)
 }

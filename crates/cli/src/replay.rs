@@ -39,8 +39,9 @@ const FAILED: u8 = 1;
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let trace = source::open(&args.trace)?;
-    source::warn_of(&args.trace, &trace);
+    let from = args.input.path()?;
+    let trace = source::open(&from)?;
+    source::warn_of(&from, &trace);
     if let (Some(until), Some(totals)) = (args.until, trace.totals())
         && until >= totals.calls_written
     {
@@ -66,7 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let preamble = trace.preamble();
     let recording = (preamble.host.clone(), preamble.epoch_ns);
     let mut report = Report { recording, ..Report::default() };
-    let log = args.log.as_ref().map(|path| Log::open(path, &args.trace, args.json)).transpose()?;
+    let log = args.log.as_ref().map(|path| Log::open(path, &from, args.json)).transpose()?;
     let opened = Opened::once(&args)?;
     interrupt::listen();
     for number in 0..args.repeat {
@@ -91,7 +92,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     report.look_up(&trace);
     let printed = if args.json { report.json() } else { report.text() };
-    failure::verdict(printed, report.verdict(&args.trace))
+    failure::verdict(printed, report.verdict(&from))
 }
 
 fn is_root() -> bool {

@@ -1,12 +1,15 @@
 //! `reenact show`: prints a recording event by event.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use model::decode::shape::shape_of;
 use model::{Conditions, Contents, Moment, Stored, Walk};
+use render::amounts::{counted, show_count};
 use render::json::Json;
 use render::lines::{self, Look};
 use render::objects::{self, Detail};
@@ -17,10 +20,15 @@ use trace::{ReadError, Sequenced, Trace};
 
 use crate::failure::Failure;
 use crate::filter;
+use crate::latest::Input;
+use crate::terminal::Colour;
 use crate::{message, source, units};
 
 /// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Bytes of strings and items of arrays that are shown, as strace has it.
+const STRING_LIMIT: usize = 32;
 
 /// Show the calls of a recording, one line each, in the order in which they began.
 ///
@@ -35,9 +43,8 @@ Examples:
   reenact show sqlite3.rnt --slower-than 1ms --since 2s --until 3s
   reenact show sqlite3.rnt --json | jq -r 'select(.errno == \"ENOENT\") | .args.pathname'")]
 pub struct Args {
-    /// The trace; `-` for standard input
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
+    #[command(flatten)]
+    input: Input,
 
     #[command(flatten)]
     only: filter::Options,
@@ -51,7 +58,7 @@ pub struct Args {
     follow: bool,
 
     /// Bytes of strings and items of arrays that are shown
-    #[arg(short, long, value_name = "N", default_value_t = 32, value_parser = units::number::<usize>)]
+    #[arg(short, long, value_name = "N", default_value_t = STRING_LIMIT, value_parser = units::number::<usize>)]
     string_limit: usize,
 
     /// How the data of buffers is shown: not at all, as text up to the string limit, or all of it
@@ -95,26 +102,16 @@ enum Data {
     Hex,
 }
 
-/// When colours are used.
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Colour {
-    /// On a terminal, unless NO_COLOR is set
-    Auto,
-    /// Even into files and pipes
-    Always,
-    /// Nowhere
-    Never,
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let name = args.trace.display();
-    let mut trace = source::open(&args.trace)?;
+    let path = args.input.path()?;
+    let name = path.display();
+    let mut trace = source::open(&path)?;
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut printer = Printer::new(&args, out);
     let mut errors = Errors { name: name.to_string(), count: 0 };
     let more = if args.follow {
-        follow(&mut trace, &mut printer, &mut errors)?
+        follow(&mut trace, &mut printer, &mut errors, &|| false)?
     } else {
         let mut more = true;
         for next in trace.events() {
@@ -127,10 +124,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         more
     };
     printer.out.flush()?;
-    source::warn_of_left_out(&args.trace, printer.walk.left_out());
-    source::warn_of_unknown_events(&args.trace, &trace);
+    source::warn_of_left_out(&path, printer.walk.left_out());
+    source::warn_of_unknown_events(&path, &trace);
     if !more {
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(hint) = printer.seen.told() {
+        message::note(&hint);
     }
     for warning in source::warnings(&trace) {
         message::warn(&format!("{name}: {warning}"));
@@ -145,15 +145,36 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints events until the trace is complete. Returns false if no later one is wanted.
+/// Prints the calls of a trace that is being written, until it is complete or `is_over`.
+pub fn live(
+    trace: &mut Trace,
+    name: String,
+    out: impl Write,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
+    let style = Style { string_limit: STRING_LIMIT, data: true, verbose: false };
+    let look = Look { style, hex: false, colour: Colour::Auto.is_on(&io::stderr()), seq: false };
+    let format = Format::Text { look, line: String::new() };
+    let (walk, conditions) = (Walk::default(), Conditions::default());
+    let mut printer =
+        Printer { walk, conditions, format, left: u64::MAX, seen: Seen::default(), out };
+    follow(trace, &mut printer, &mut Errors { name, count: 0 }, is_over)?;
+    printer.out.flush()?;
+    Ok(())
+}
+
+/// Prints events until the trace is complete, or `is_over` and nothing more comes. Returns false if no
+/// later one is wanted.
 fn follow<W: Write>(
     trace: &mut Trace,
     printer: &mut Printer<W>,
     errors: &mut Errors,
+    is_over: &dyn Fn() -> bool,
 ) -> Result<bool, Failure> {
     let mut cursor = trace.cursor();
     let mut held = Queue::default();
     let mut news = Instant::now();
+    let mut was_over = false;
     loop {
         while let Some(next) = cursor.next(trace) {
             if let Some(next) = errors.pass(next) {
@@ -166,7 +187,8 @@ fn follow<W: Write>(
                 }
             }
         }
-        let ended = trace.totals().is_some();
+        let ended = trace.totals().is_some() || was_over;
+        was_over = is_over();
         let silent = news.elapsed() > Duration::from_nanos(growing::APART_NS);
         while let Some(next) = held.next(ended || silent) {
             if !printer.next(trace, &next)? {
@@ -219,19 +241,48 @@ struct Printer<W> {
     conditions: Conditions,
     format: Format,
     left: u64,
+    seen: Seen,
     out: W,
+}
+
+/// What a recording has, to be told if no event fits the conditions.
+#[derive(Default)]
+struct Seen {
+    shown: u64,
+    calls: BTreeMap<String, u64>,
+}
+
+/// Limit for the names of calls that are told.
+const NAMES_TOLD: usize = 8;
+
+impl Seen {
+    fn pass(&mut self, kind: &EventKind) {
+        if let (0, EventKind::Call(call)) = (self.shown, kind) {
+            *self.calls.entry(shape_of(call).name.into_owned()).or_default() += 1;
+        }
+    }
+
+    /// Returns what to say where nothing was shown.
+    fn told(&self) -> Option<String> {
+        if self.shown > 0 || self.calls.is_empty() {
+            return None;
+        }
+        let mut calls: Vec<(&String, &u64)> = self.calls.iter().collect();
+        calls.sort_by_key(|(_, count)| Reverse(**count));
+        let all = counted(calls.iter().map(|(_, count)| **count).sum(), "call", "calls");
+        let more = if calls.len() > NAMES_TOLD { ", ..." } else { "" };
+        let names: Vec<String> = calls
+            .into_iter()
+            .take(NAMES_TOLD)
+            .map(|(name, count)| format!("{name} {}", show_count(*count)))
+            .collect();
+        Some(format!("no event fits; the recording has {all}: {}{more}", names.join(", ")))
+    }
 }
 
 impl<W: Write> Printer<W> {
     fn new(args: &Args, out: W) -> Printer<W> {
-        let colour = match args.colour {
-            Colour::Always => true,
-            Colour::Never => false,
-            Colour::Auto => {
-                let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-                io::stdout().is_terminal() && !refused
-            }
-        };
+        let colour = args.colour.is_on(&io::stdout());
         let style = Style {
             string_limit: args.string_limit,
             data: args.data == Data::Text,
@@ -244,7 +295,8 @@ impl<W: Write> Printer<W> {
             Format::Text { look, line: String::new() }
         };
         let (walk, conditions) = (Walk::default(), args.only.conditions());
-        Printer { walk, conditions, format, left: args.limit.unwrap_or(u64::MAX), out }
+        let left = args.limit.unwrap_or(u64::MAX);
+        Printer { walk, conditions, format, left, seen: Seen::default(), out }
     }
 
     fn next(&mut self, trace: &Trace, next: &Sequenced) -> io::Result<bool> {
@@ -262,6 +314,7 @@ impl<W: Write> Printer<W> {
             return Ok(false);
         }
         let (conditions, format, out) = (&self.conditions, &mut self.format, &mut self.out);
+        self.seen.pass(&next.event.kind);
         let shown = self.walk.event(next, clock, contents, |moment, contents| {
             if !conditions.accepts(moment) {
                 return Ok(false);
@@ -269,6 +322,7 @@ impl<W: Write> Printer<W> {
             print(out, format, moment, contents)
         })?;
         self.left -= u64::from(shown);
+        self.seen.shown += u64::from(shown);
         Ok(self.left > 0)
     }
 }

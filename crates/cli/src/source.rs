@@ -5,6 +5,7 @@ use std::io::{self, Seek};
 use std::path::Path;
 
 use model::Unread;
+use render::amounts::counted;
 use trace::{ReadError, Trace};
 
 use crate::failure::Failure;
@@ -116,7 +117,7 @@ pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Fa
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "{name}: {} damaged blocks were left out; `reenact info --verify {name}` tells what is left",
-        unread.count
+        "{name}: {} left out; `reenact info --verify {name}` tells what is left",
+        counted(unread.count, "damaged block was", "damaged blocks were")
     )))
 }

@@ -1,20 +1,23 @@
 //! `reenact stat`: prints statistics.
 
+mod columns;
 mod csv;
 mod json;
 mod text;
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use model::Conditions;
 use render::amounts::show_time;
 use stats::sheet::Sheet;
 use stats::view::{Look, STEPS_MAX, TooManySteps, ViewRow};
 use stats::views::{self, VIEWS};
 
 use crate::failure::Failure;
-use crate::{filter, source, units};
+use crate::{filter, latest, source, suggest, terminal, units};
+use terminal::Colour;
 
 /// See what the program did, in numbers.
 ///
@@ -22,7 +25,7 @@ use crate::{filter, source, units};
 /// shows more of them, --sort others. Numbers in JSON and CSV are whole nanoseconds and bytes.
 #[derive(clap::Args, Debug)]
 #[command(
-    override_usage = "reenact stat [OPTIONS] [VIEW] <TRACE>",
+    override_usage = "reenact stat [OPTIONS] [VIEW] [TRACE]",
     after_long_help = "\
 Examples:
   reenact stat sqlite3.rnt
@@ -33,9 +36,9 @@ Examples:
   reenact stat calls sqlite3.rnt --json | jq '.calls[] | select(.errors > 0)'"
 )]
 pub struct Args {
-    /// The view, if it is another than `calls`, and the trace; `-` for standard input
-    #[arg(value_name = "[VIEW] TRACE", required = true, num_args = 1..=2,
-          long_help = list())]
+    /// The view [default: calls], and the trace, `-` for standard input [default: the latest recording
+    /// in this directory]
+    #[arg(value_name = "[VIEW] [TRACE]", num_args = 0..=2, help = list())]
     words: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -63,6 +66,14 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 
+    /// Show all columns, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
+
+    /// Colours
+    #[arg(long, visible_alias = "color", value_enum, value_name = "WHEN", default_value_t = Colour::Auto)]
+    colour: Colour,
+
     /// One JSON object
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -72,15 +83,10 @@ pub struct Args {
     csv: bool,
 }
 
-/// Default limit for the rows in the text output.
-const ROWS_SHOWN: usize = 20;
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (view, path) = match &args.words[..] {
-        [view, path] => (named(&view.to_string_lossy())?, path),
-        words => (VIEWS[0], &words[0]),
-    };
+    let (view, path) = chosen(&args.words)?;
+    let path = &path;
     let view = match (args.by_state, view.name) {
         (false, _) => view,
         (true, "calls" | "where") => named("where")?,
@@ -99,7 +105,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else if args.csv {
         csv::write(&mut out, &sheet)?;
     } else {
-        text::write(&mut out, &sheet, args.limit.unwrap_or(ROWS_SHOWN))?;
+        let width = terminal::width().filter(|_| !args.wide);
+        let is_coloured = args.colour.is_on(&io::stdout());
+        text::write(&mut out, &sheet, text::Look { limit: args.limit, width, is_coloured })?;
     }
     out.flush()?;
     source::warn_of_unknown_events(path, &trace);
@@ -107,12 +115,60 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints the first view of a trace.
+pub fn print_calls(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let trace = source::open(path)?;
+    let conditions = Conditions::default();
+    let look = Look { trace: &trace, conditions: &conditions, interval_ns: None };
+    let (sheet, _) = (VIEWS[0].look)(&look).map_err(too_many)?;
+    let mut text = Vec::new();
+    text::write(&mut text, &sheet, text::Look::default())?;
+    out.write_all(&text)?;
+    Ok(())
+}
+
+/// Returns the view and the trace that the words of the command line name, in either order.
+fn chosen(words: &[PathBuf]) -> Result<(&'static ViewRow, PathBuf), Failure> {
+    let view = |word: &Path| word.to_str().and_then(views::by_name);
+    let (view, path) = match words {
+        [] => (VIEWS[0], None),
+        [one] => match view(one) {
+            Some(view) if !one.exists() => (view, None),
+            _ if !is_input(one) => return Err(neither(one)),
+            _ => (VIEWS[0], Some(one)),
+        },
+        [first, second, ..] => match (view(first), view(second)) {
+            (Some(view), _) => (view, Some(second)),
+            (None, Some(view)) if is_input(first) => (view, Some(first)),
+            (None, _) => (named(&first.to_string_lossy())?, Some(second)),
+        },
+    };
+    Ok((view, path.cloned().map_or_else(latest::latest, Ok)?))
+}
+
+fn is_input(path: &Path) -> bool {
+    path == Path::new("-") || path.exists()
+}
+
+fn neither(word: &Path) -> Failure {
+    let views: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+    let name = word.to_string_lossy();
+    let name = name.escape_debug();
+    Failure::Usage(match suggest::closest(&name.to_string(), &views) {
+        Some(close) => format!("there is no file '{name}' here; did you mean the view '{close}'?"),
+        None => format!("'{name}': no such file, nor a view; views are {}", views.join(", ")),
+    })
+}
+
 /// Returns the view of a name.
 fn named(name: &str) -> Result<&'static ViewRow, Failure> {
     views::by_name(name).ok_or_else(|| {
         let views: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
-        let views = views.join(", ");
-        Failure::Usage(format!("'{}' is no view; there are {views}", name.escape_debug()))
+        let hint = suggest::closest(name, &views).map_or_else(
+            || format!("views are {}", views.join(", ")),
+            |close| format!("did you mean '{close}'?"),
+        );
+        Failure::Usage(format!("unknown view '{}'; {hint}", name.escape_debug()))
     })
 }
 
@@ -174,7 +230,6 @@ fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
 pub mod tests {
     use std::collections::HashSet;
 
-    use model::Conditions;
     use trace::Trace;
 
     use super::*;
@@ -193,7 +248,7 @@ pub mod tests {
             assert!(keys.insert(key), "{}: its JSON has `{key}` twice", view.name);
         }
         let mut out = Vec::new();
-        text::write(&mut out, &sheet, ROWS_SHOWN).expect("memory takes everything");
+        text::write(&mut out, &sheet, text::Look::default()).expect("memory takes everything");
         csv::write(&mut out, &sheet).expect("memory takes everything");
         assert!(!out.contains(&0x1b), "{}: a control sequence reaches the terminal", view.name);
         out.clear();
@@ -207,5 +262,7 @@ pub mod tests {
         assert!(named("calls").is_ok_and(|view| view.name == "calls"));
         let Err(Failure::Usage(text)) = named("nothing") else { panic!("there is no such view") };
         assert!(text.contains("durability"), "{text}");
+        let Err(Failure::Usage(text)) = named("fils") else { panic!("there is no such view") };
+        assert!(text.contains("did you mean 'files'?"), "{text}");
     }
 }

@@ -219,7 +219,7 @@ fn gaps_are_told() {
     let gap = "gap: the size limit of the recording was reached: 64 MiB";
     assert!(text(&["show", &trace]).contains(gap));
     assert!(text(&["show", &trace, "--failed"]).contains(gap));
-    failure(&["info", &trace, "--verify"], 3, "1 gaps");
+    failure(&["info", &trace, "--verify"], 3, "1 gap, ");
     let info: Value = serde_json::from_str(&text(&["info", &trace, "--json"])).unwrap();
     assert_eq!(info["complete"], false);
     assert_eq!(info["gaps"], 1);
@@ -270,7 +270,7 @@ fn damage_is_told_with_its_place() {
 fn bad_command_lines() {
     let traces = Traces::new();
     let trace = traces.sample(End::Whole);
-    failure(&["show", &trace, "--call", "opennat"], 2, "'opennat' is no system call");
+    failure(&["show", &trace, "--call", "opennat"], 2, "unknown system call 'opennat'");
     failure(&["show", &trace, "--call", "%fil"], 2, "known are %file");
     failure(
         &["show", &trace, "--since", "soon"],

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use syscalls::families;
 use syscalls::shape::{ArgKind, Classes};
 use trace::event::{Call, EventKind};
 use trace::event_table::{self, EventClass, EventRow};
@@ -156,10 +157,13 @@ pub struct CallChoice {
     negated: bool,
     names: HashSet<String>,
     classes: Vec<Classes>,
+    /// Names that were given and stand for other calls as well.
+    families: Vec<String>,
 }
 
 impl CallChoice {
-    /// Parses a list of names and `%classes`, separated by commas. A leading `!` negates it.
+    /// Parses a list of names and `%classes`, separated by commas. A leading `!` negates it. A name
+    /// stands for all calls of its family.
     pub fn parse(text: &str) -> Result<CallChoice, String> {
         let (negated, list) = match text.strip_prefix('!') {
             Some(list) => (true, list),
@@ -171,9 +175,12 @@ impl CallChoice {
                 let known = Classes::NAMES.iter().find(|(name, _)| *name == class);
                 let (_, class) = known.ok_or_else(|| {
                     let names = class_names();
-                    format!("'%{class}' is no class of calls; known are {names}")
+                    format!("unknown class of calls '%{class}'; known are {names}")
                 })?;
                 filter.classes.push(*class);
+            } else if let Some(calls) = families::of(item) {
+                filter.names.extend(calls.iter().map(|call| call.to_string()));
+                filter.families.push(item.to_string());
             } else if syscalls::by_name(item).is_some() || is_raw_name(item) {
                 filter.names.insert(item.to_string());
             } else {
@@ -181,6 +188,14 @@ impl CallChoice {
             }
         }
         Ok(filter)
+    }
+
+    /// Returns what names stand for besides the call of that name, for people.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.families.iter().map(|family| {
+            let calls = families::of(family).unwrap_or_default().join(", ");
+            format!("--call {family} stands for {calls}")
+        })
     }
 
     /// Returns true if calls of this shape are selected.
@@ -277,7 +292,7 @@ fn unknown_call(name: &str) -> String {
         [] => "names are those of the kernel (openat, pread64), classes begin with %".to_string(),
         _ => format!("did you mean {}?", close.join(", ")),
     };
-    format!("'{name}' is no system call; {hint}")
+    format!("unknown system call '{name}'; {hint}")
 }
 
 #[cfg(test)]
@@ -304,6 +319,9 @@ mod tests {
         assert!(check("!%network").accepts(&read));
         assert!(check("syscall_499").accepts(&raw));
         assert!(!check("%file").accepts(&raw));
+        let openat = shape(257);
+        assert!(check("open").accepts(&openat) && !check("!open").accepts(&openat));
+        assert_eq!(check("read,open").notes().count(), 1);
     }
 
     #[test]

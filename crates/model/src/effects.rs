@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use syscalls::abi::errno;
 use syscalls::abi::files::{
-    AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE,
+    AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE, O_WRONLY,
 };
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::{RESULT, part};
@@ -527,9 +527,13 @@ impl<'a> Look<'a> {
             Gives::Object(name) => (Origin::Anonymous, object_name(name)),
             _ => (Origin::Anonymous, object_name(&self.shape.name)),
         };
-        for fd in bytes.chunks_exact(4) {
+        // A pipe's first end reads, its second one writes.
+        for (fd, access) in bytes.chunks_exact(4).zip([0, O_WRONLY]) {
             let fd = i32::from_le_bytes(fd.try_into().expect("chunks of 4"));
-            let description = Description::of(origin, path.clone());
+            let description = match origin {
+                Origin::Pipe => Description::end_of_pipe(path.clone(), access),
+                _ => Description::of(origin, path.clone()),
+            };
             let entry = Descriptor { description, close_on_exec };
             step.at_exit.push(Effect::Install { fd, entry });
         }

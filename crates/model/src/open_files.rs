@@ -206,6 +206,12 @@ impl Description {
         Rc::new(Description { path: path.into(), ..Description::default() })
     }
 
+    /// Makes one of an end of a pipe, opened with these flags.
+    pub(crate) fn end_of_pipe(path: impl Into<Vec<u8>>, flags: u64) -> Rc<Description> {
+        let (path, flags) = (path.into(), Some(flags));
+        Rc::new(Description { path, flags, origin: Origin::Pipe, ..Description::default() })
+    }
+
     /// Makes a description with this origin and path.
     pub(crate) fn of(origin: Origin, path: impl Into<Vec<u8>>) -> Rc<Description> {
         Rc::new(Description { path: path.into(), origin, ..Description::default() })

@@ -4,30 +4,34 @@
 //! A pure fold. The recorder uses it for the counts of its summary. Over a trace, file names and
 //! byte counts are known too.
 
+mod fates;
+mod in_world;
+mod look;
 mod words;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
-use syscalls::abi::errno;
-use syscalls::abi::files::{S_IFIFO, S_IFMT, S_IFREG};
+use syscalls::abi::errno::{self, ENOSYS};
 use syscalls::layout::IO_EVENT;
 use syscalls::mapping::Mapping;
 use syscalls::record::{OLD_NUMBERS, part, watched};
-use syscalls::{Act, Operand};
-use trace::event::{Call, Event, EventKind, Identity, Outcome};
-use trace::sources::Fate;
+use syscalls::shape::{Ret, Syscall};
+use syscalls::{Act, Classes, Operand};
+use trace::event::{Call, Event, EventKind, Outcome};
 use trace::{ReadError, Trace};
 
-use crate::contents::{Contents, Stored, latest};
+use crate::contents::{Contents, Stored};
 use crate::mapped;
 use crate::mappings::ReadOnly;
-use crate::open_files::{Description, Origin};
-use crate::operations::operations_of;
+use crate::operations::{is_late, operations_of};
 use crate::path;
 use crate::realm;
 use crate::world::World;
+pub use fates::{Fates, Kept};
+use in_world::InWorld;
+pub use look::{Look, Opened, OpenedKind};
 use words::why_not;
 pub use words::{Note, Way};
 
@@ -46,39 +50,6 @@ const AUXILIARY_BYTES_MAX: usize = 4 << 10;
 const RING_FLAGS_AT: usize = 8;
 const RING_POLLED: u32 = 2;
 
-/// The target of a descriptor.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opened {
-    /// Its path, or its name in /proc.
-    pub name: Vec<u8>,
-    /// Its kind.
-    pub kind: OpenedKind,
-}
-
-/// Kind of a descriptor's target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenedKind {
-    /// A file on a disk.
-    File,
-    /// Shared memory: memfd, SysV segment or /dev/shm.
-    Memory,
-    /// A pipe, or a socket pair, between recorded processes.
-    Pipe,
-    /// A socket, a device, a kernel view, or a kernel object without a path.
-    Other,
-}
-
-impl OpenedKind {
-    /// Returns the kind of the target with this path.
-    pub fn of_path(path: &[u8]) -> OpenedKind {
-        match path {
-            _ if realm::is_memory(path) => OpenedKind::Memory,
-            [b'/', ..] if realm::is_stored(path) => OpenedKind::File,
-            _ => OpenedKind::Other,
-        }
-    }
-}
-
 /// A call that returned without an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
@@ -96,18 +67,6 @@ pub struct Made<'a> {
     pub watched: u8,
 }
 
-/// Access to the calling process's descriptors and memory.
-pub trait Look {
-    /// Returns the target of a descriptor.
-    fn opened(&self, fd: i32) -> Option<Opened>;
-
-    /// Returns the path of the process's program, empty if unknown.
-    fn program(&self) -> Vec<u8>;
-
-    /// Returns the first bytes of the memory behind an argument.
-    fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>>;
-}
-
 /// Amount of data moved in one way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
@@ -116,59 +75,6 @@ struct Amount {
     /// True if the real values are higher by an unknown amount.
     count_unknown: bool,
     bytes_unknown: bool,
-}
-
-/// Fate of the content of a file that the kernel copied from.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Kept {
-    /// In the trace, as bytes or as hashes.
-    Yes,
-    /// Missing, for this reason.
-    No(&'static str),
-}
-
-impl Kept {
-    /// Derives the fate from the recorder's statement on the file.
-    pub fn of(fate: Option<Fate>) -> Kept {
-        Kept::No(match fate {
-            Some(Fate::Read | Fate::Written | Fate::Withheld) => return Kept::Yes,
-            Some(Fate::Gone) => "the file was gone when the recording ended",
-            Some(Fate::Changed) => "the file was changed by others before the recording ended",
-            Some(Fate::Unreadable) => "the file could not be read when the recording ended",
-            Some(Fate::TooLong) => "the file is too long to be read for a part of it",
-            Some(Fate::NoRoom) => "the trace had no room for it, or the recorder no time",
-            Some(Fate::Partly) => "only a part of it could be read when the recording ended",
-            None => "the bytes never pass through the program, and nobody read them afterwards",
-        })
-    }
-}
-
-/// Fates of the files that the kernel copied from, by the path used to open them.
-#[derive(Clone, Debug, Default)]
-pub struct Fates(BTreeMap<Vec<u8>, Fate>);
-
-impl Fates {
-    /// Reads the fates from a trace.
-    pub fn of(trace: &Trace) -> Fates {
-        let mut fates = Fates::default();
-        for source in trace.sources().map_while(Result::ok) {
-            source.names.iter().for_each(|name| fates.add(name, source.fate));
-        }
-        fates
-    }
-
-    /// Adds the fate of a file or of another part of it. The first one other than `Read` stays.
-    pub fn add(&mut self, name: &[u8], fate: Fate) {
-        let known = self.0.entry(path::resolve(b"/", name)).or_insert(fate);
-        if *known == Fate::Read {
-            *known = fate;
-        }
-    }
-
-    /// Returns the fate of the content copied from a file.
-    pub fn kept(&self, name: &[u8]) -> Kept {
-        Kept::of(self.0.get(&path::resolve(b"/", name)).copied())
-    }
 }
 
 /// Data that moved unseen in one way from or to one file.
@@ -256,6 +162,8 @@ pub struct Unseen {
     why_not: BTreeMap<Vec<u8>, &'static str>,
     /// Files mapped for stores since the last [`Unseen::take_stored`].
     stored: Vec<Vec<u8>>,
+    /// Pipes that were given memory since the last [`Unseen::take_given`].
+    given: Vec<Vec<u8>>,
     /// Processes with rings that are captured, and that the kernel polls.
     polled: HashSet<u32>,
     /// Processes that submitted requests since the last [`Unseen::take_askers`].
@@ -284,17 +192,24 @@ impl Unseen {
             return true;
         }
         let row = syscalls::by_number(u64::from(nr));
-        row.is_some_and(|row| is_followed(row.act) || is_followed(row.act_of(args)))
+        let lends = |row: &Syscall| row.classes.intersects(Classes::NETWORK) && row.lends(args);
+        row.is_some_and(|row| is_followed(row.act) || is_followed(row.act_of(args)) || lends(row))
     }
 
     /// Processes an event. Must be called before `World::finish`.
     pub fn event(&mut self, event: &Event, world: &World, contents: &mut dyn Contents) {
         let thread = world.thread(event.thread);
         match &event.kind {
+            EventKind::Call(call) if is_late(event) => {
+                if let Some(ret) = call.success() {
+                    let process = thread.and_then(|thread| world.process(thread.process));
+                    self.late(call.nr, ret, process.map_or(&[], |process| &process.exe));
+                }
+            }
             EventKind::Call(call) if Unseen::follows(call.nr, &call.args) => {
                 let Outcome::Returned { ret, .. } = call.outcome else { return };
                 if errno::is_error(ret) {
-                    return;
+                    return self.refused(call, ret);
                 }
                 let process = thread.map_or(0, |thread| thread.process);
                 let (operations, watched) = (operations_of(event), mapped::watched(event));
@@ -311,6 +226,23 @@ impl Unseen {
             }
             EventKind::Exit { process, .. } => self.gone(*process),
             _ => {}
+        }
+    }
+
+    /// Counts an operation that was found completed when the program may have used what came out.
+    pub fn late(&mut self, nr: u16, ret: i64, program: &[u8]) {
+        let row = syscalls::by_number(u64::from(nr));
+        if ret > 0 && row.is_some_and(|row| row.classes.intersects(Classes::READ)) {
+            let bytes = u64::try_from(ret).ok();
+            add(&mut self.found, (Way::Late, program.to_vec()), 1, bytes);
+        }
+    }
+
+    fn refused(&mut self, call: &Call, ret: i64) {
+        let row = syscalls::by_number(u64::from(call.nr));
+        let asks = row.is_some_and(|row| row.act == Act::SetUpRing);
+        if asks && errno::of_result(ret) == Some(ENOSYS) {
+            self.note(Note::RefusedRings);
         }
     }
 
@@ -333,6 +265,12 @@ impl Unseen {
     /// Returns the files mapped for stores since the last call of this method.
     pub fn take_stored(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.stored)
+    }
+
+    /// Returns the pipes that were given memory since the last call of this method: what is read from
+    /// them may be other bytes than those that the trace has.
+    pub fn take_given(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.given)
     }
 
     /// Returns the processes that submitted requests since the last call of this method.
@@ -361,6 +299,9 @@ impl Unseen {
         let Some(row) = syscalls::by_number(u64::from(made.nr)) else { return };
         let args = made.args;
         let returned = u64::try_from(made.ret).unwrap_or(0);
+        if row.lends(args) && returned != 0 {
+            self.lent(row, made, look);
+        }
         match row.act_of(args) {
             Act::Map => self.mapped(made, look),
             Act::Unmap => self.read_only.unmapped(made.process, range(args)),
@@ -399,6 +340,14 @@ impl Unseen {
                 let not_seen = returned - made.operations;
                 self.aio.entry(look.program()).or_default().0.count += not_seen;
                 self.asks(made.process, false);
+            }
+            Act::MoveUnseen => {
+                add(
+                    &mut self.found,
+                    (Way::Entries, [row.name.as_bytes(), b" of ", &look.program()].concat()),
+                    1,
+                    None,
+                );
             }
             Act::ReapFromAio => self.reaped(returned, look),
             Act::Copy => {
@@ -492,6 +441,23 @@ impl Unseen {
         sum.bytes = sum.bytes.saturating_add(moved);
     }
 
+    /// Memory was given to a pipe or a socket, to be read from there.
+    fn lent(&mut self, row: &Syscall, made: &Made<'_>, look: &dyn Look) {
+        let gives = row.act == Act::GivePages;
+        let target = if gives { Operand::SourceOrTarget } else { Operand::Target };
+        let fd = row.value_of(made.args, target).unwrap_or(u64::MAX) as i32;
+        if gives && !look.is_writable(fd) {
+            return;
+        }
+        let name = look.opened(fd).map_or_else(|| format!("descriptor {fd}").into(), |it| it.name);
+        if gives && self.given.len() < NAMES_MAX {
+            self.given.push(name.clone());
+        }
+        // Some count messages.
+        let bytes = Some(made.ret as u64).filter(|_| row.ret == Ret::Size);
+        add(&mut self.found, (Way::Lent, name), 1, bytes);
+    }
+
     fn copied(&mut self, fd: u64, bytes: u64, look: &dyn Look) {
         self.cloned(fd, Some(bytes), look);
     }
@@ -558,6 +524,10 @@ impl Unseen {
                 Way::Loads if self.executed.contains(&name) => {
                     *self.notes.entry(Note::ProgramFiles).or_default() += 1;
                 }
+                Way::Late => {
+                    push(way, of_program("Linux AIO", &name), false, amount, way.why());
+                }
+                Way::Lent | Way::Entries => push(way, name, false, amount, way.why()),
                 Way::OldCalls => push(way, of_program("int 0x80", &name), false, amount, way.why()),
                 Way::Stores => {
                     let why = self.why_not.get(&name).copied().unwrap_or(way.why());
@@ -593,51 +563,10 @@ pub const fn is_followed(act: Act) -> bool {
             | Act::Copy
             | Act::CloneFile
             | Act::CloneRange
+            | Act::GivePages
+            | Act::LendMemory
+            | Act::MoveUnseen
     )
-}
-
-/// A call in the context of its thread.
-struct InWorld<'a> {
-    world: &'a World,
-    thread: u32,
-    process: u32,
-    call: &'a Call,
-    contents: &'a mut dyn Contents,
-}
-
-impl Look for InWorld<'_> {
-    fn opened(&self, fd: i32) -> Option<Opened> {
-        let table = self.world.descriptors(self.thread)?;
-        let description = &table.get(fd)?.description;
-        Some(Opened { name: description.path.clone(), kind: kind_of(description) })
-    }
-
-    fn program(&self) -> Vec<u8> {
-        let process = self.world.process(self.process);
-        process.map_or_else(Vec::new, |process| process.exe.to_vec())
-    }
-
-    fn memory(&mut self, arg: u8, max: usize) -> Option<Vec<u8>> {
-        let data = latest(&self.call.data, arg, part::WHOLE, 0)?;
-        self.contents.read(&data.content, max).ok()
-    }
-}
-
-fn kind_of(description: &Description) -> OpenedKind {
-    let by_mode = |identity: &Identity| match identity.mode & S_IFMT {
-        S_IFREG => None,
-        S_IFIFO => Some(OpenedKind::Pipe),
-        _ => Some(OpenedKind::Other),
-    };
-    match description.origin {
-        Origin::Memory => OpenedKind::Memory,
-        Origin::Pipe | Origin::SocketPair | Origin::Passed => OpenedKind::Pipe,
-        Origin::Socket | Origin::Anonymous => OpenedKind::Other,
-        Origin::Path | Origin::Outside | Origin::Unnamed | Origin::Taken => {
-            let by_mode = description.identity.as_ref().and_then(by_mode);
-            by_mode.unwrap_or_else(|| OpenedKind::of_path(&description.path))
-        }
-    }
 }
 
 /// Returns the address range given by the first two arguments of a call.

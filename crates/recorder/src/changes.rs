@@ -140,6 +140,11 @@ impl Changes {
         self.note(tsc, What::Mapped { process, file });
     }
 
+    /// Takes an operation that was found completed late.
+    pub fn late(&mut self, nr: u16, ret: i64) {
+        self.unseen.late(nr, ret, &[]);
+    }
+
     /// More paths have changed than are known.
     pub fn too_many(&mut self) {
         self.paths.truncated = true;
@@ -520,6 +525,12 @@ impl Look for Noted<'_> {
         // The kind does not matter here: whatever has no path is followed by the trace's readers.
         let kind = name.as_ref().map_or(OpenedKind::Pipe, |name| OpenedKind::of_path(name));
         Some(Opened { name: name.unwrap_or_default(), kind })
+    }
+
+    fn is_writable(&self, fd: i32) -> bool {
+        let table = self.world.descriptors(self.thread);
+        let flags = table.and_then(|table| table.get(fd)?.description.flags);
+        flags.is_none_or(|flags| flags & O_ACCMODE != 0)
     }
 
     fn program(&self) -> Vec<u8> {

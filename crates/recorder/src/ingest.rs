@@ -10,6 +10,7 @@ mod stream;
 mod unfollowed;
 mod withhold;
 
+use syscalls::operations::OPERATIONS_FIRST;
 use syscalls::record::{
     GapWhy, HEADER_BYTES, Header, IDENTITY_WORDS, IMAGE_ARG, Identity, RecordKind, SIGINFO_BYTES,
     START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, signal_place, unwatched,
@@ -305,6 +306,9 @@ impl Stream {
                 self.unfollowed = None;
                 let (exit_tsc, ret) = (word_of(body, 0), word_of(body, 1) as i64);
                 self.settle_submissions(ret, out);
+                if call.nr >= OPERATIONS_FIRST && self.was_late() {
+                    out.changes.iter_mut().for_each(|changes| changes.late(call.nr, ret));
+                }
                 self.watched = header.a;
                 self.parts.extend_from_slice(watched_part(self.watched));
                 if header.c != 0 {

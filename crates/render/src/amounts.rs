@@ -1,4 +1,4 @@
-//! Sizes and times for people.
+//! Sizes, times and counts for people.
 
 /// Formats a size for people: `1.5 MiB`.
 pub fn show_size(bytes: u64) -> String {
@@ -26,6 +26,24 @@ pub fn show_time(ns: u64) -> String {
     }
 }
 
+/// Formats a count for people: `1,234,567`.
+pub fn show_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Formats a count with the name of what was counted: `1 call`, `2,000 calls`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", show_count(count), if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,6 +52,10 @@ mod tests {
     fn for_people() {
         assert_eq!(show_size(512), "512 B");
         assert_eq!(show_size(1536), "1.5 KiB");
+        assert_eq!(show_count(999), "999");
+        assert_eq!(show_count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "process", "processes"), "1 process");
+        assert_eq!(counted(2000, "process", "processes"), "2,000 processes");
         assert_eq!(show_time(1500), "1.5 us");
         assert_eq!(show_time(2_500_000_000), "2.500 s");
     }

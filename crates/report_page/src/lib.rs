@@ -11,4 +11,4 @@ mod tables;
 
 pub use comparison::Comparison;
 pub use gather::{Gathered, gather};
-pub use page::{DATA_BEGIN, DATA_END, write};
+pub use page::{BEGIN, DATA_BEGIN, DATA_END, write};

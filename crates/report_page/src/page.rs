@@ -30,6 +30,8 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/page.js"),
 ];
 
+/// How every page begins.
+pub const BEGIN: &str = "<!doctype html>\n<!-- A report by reenact. -->\n";
 /// Markup before the data.
 pub const DATA_BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
 /// Markup after the data.

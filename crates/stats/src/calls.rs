@@ -116,10 +116,11 @@ impl Calls {
         }
     }
 
-    /// Returns the result, the most frequent call first.
+    /// Returns the result, the call that took the most time first.
     pub fn finish(self) -> CallCounts {
         let mut calls: Vec<(u16, OfCall)> = self.by_number.into_each().collect();
-        calls.sort_by(|(a, of_a), (b, of_b)| of_b.count.cmp(&of_a.count).then(a.cmp(b)));
+        let key = |of: &OfCall| std::cmp::Reverse((of.latency.sum, of.count));
+        calls.sort_by(|(a, of_a), (b, of_b)| key(of_a).cmp(&key(of_b)).then(a.cmp(b)));
         let mut sizes: Vec<(u64, u64)> = self.written.into_iter().collect();
         sizes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         CallCounts {
@@ -135,7 +136,7 @@ impl Calls {
 /// Statistics of all calls.
 #[derive(Clone, Debug)]
 pub struct CallCounts {
-    /// By call number, the most frequent first.
+    /// By call number, the one that took the most time first.
     pub calls: Vec<(u16, OfCall)>,
     /// Write sizes in bytes with their number, the most frequent first.
     pub sizes: Vec<(u64, u64)>,
@@ -170,17 +171,13 @@ impl CallCounts {
         if self.writes > 0 {
             facts.extend([
                 fact("writes", "", Cell::Count(self.writes)),
-                fact("odd_writes", "writes of odd length", Cell::Count(self.odd_writes)),
-                fact(
-                    "writes_just_above_4k",
-                    "writes just above 4 KiB",
-                    Cell::Count(self.writes_just_above_page),
-                ),
+                fact("odd_writes", "", Cell::Count(self.odd_writes)),
+                fact("writes_just_above_4k", "", Cell::Count(self.writes_just_above_page)),
             ]);
         }
         let tables = vec![self.by_call(calls, ns), self.by_class(ns), self.by_size()];
         let notes = vec![
-            "Quantiles are exact to 1/16 of the power of two below them.".into(),
+            "Percentiles are accurate to about 6%.".into(),
             "A call counts in each class that it belongs to.".into(),
         ];
         Sheet { facts, tables, notes }
@@ -190,7 +187,9 @@ impl CallCounts {
     fn top(&self, calls: u64) -> Option<String> {
         let mut seen = 0;
         let mut names = Vec::new();
-        for (nr, of) in self.calls.iter().take(3) {
+        let mut frequent: Vec<&(u16, OfCall)> = self.calls.iter().collect();
+        frequent.sort_by_key(|(nr, of)| (std::cmp::Reverse(of.count), *nr));
+        for (nr, of) in frequent.into_iter().take(3) {
             seen += of.count;
             names.push(name(*nr));
             if ratio(seen, calls) > 0.98 {
@@ -208,18 +207,18 @@ impl CallCounts {
             &[
                 ("call", "call"),
                 ("count", "count"),
-                ("share", "of calls"),
-                ("errors", "errors"),
-                ("unfinished", ""),
                 ("total_ns", "time"),
                 ("time_share", "of time"),
+                ("errors", "errors"),
+                ("unfinished", ""),
                 ("mean_ns", "mean"),
                 ("p50_ns", "p50"),
-                ("p90_ns", "p90"),
                 ("p99_ns", "p99"),
-                ("p999_ns", ""),
                 ("max_ns", "max"),
                 ("bytes", "data"),
+                ("p90_ns", "p90"),
+                ("p999_ns", ""),
+                ("share", "of calls"),
                 ("errnos", "which errors"),
             ],
         );
@@ -231,18 +230,18 @@ impl CallCounts {
             table.row(vec![
                 Cell::Word(name(*nr)),
                 Cell::Count(of.count),
-                share(of.count, calls),
-                Cell::Count(of.failed()),
-                Cell::Count(of.unfinished),
                 Cell::Ns(latency.sum),
                 share(latency.sum, ns),
+                Cell::Count(of.failed()),
+                Cell::Count(of.unfinished),
                 Cell::Ns(latency.mean()),
                 Cell::Ns(latency.quantile(0.5)),
-                Cell::Ns(latency.quantile(0.9)),
                 Cell::Ns(latency.quantile(0.99)),
-                Cell::Ns(latency.quantile(0.999)),
                 Cell::Ns(latency.max),
                 Cell::Bytes(of.bytes),
+                Cell::Ns(latency.quantile(0.9)),
+                Cell::Ns(latency.quantile(0.999)),
+                share(of.count, calls),
                 Cell::Counts(errors),
             ]);
         }

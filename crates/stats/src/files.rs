@@ -325,18 +325,18 @@ pub struct FileCounts {
 const COLUMNS: [(&str, &str); 15] = [
     ("time_ns", "time"),
     ("opens", "opens"),
-    ("lookups", "lookups"),
-    ("errors", "errors"),
     ("reads", "reads"),
     ("read_bytes", "read"),
     ("writes", "writes"),
     ("write_bytes", "written"),
+    ("syncs", "syncs"),
+    ("lookups", "lookups"),
+    ("errors", "errors"),
     ("sequential_share", "seq"),
     ("strided_share", "strided"),
     ("random_share", "random"),
     ("reread_bytes", "re-read"),
     ("overwritten_bytes", "overwritten"),
-    ("syncs", "syncs"),
     ("path", "file"),
 ];
 
@@ -345,18 +345,18 @@ fn row(used: &Used, name: Vec<u8>) -> Vec<Cell> {
     vec![
         Cell::Ns(used.time_ns),
         Cell::Count(used.opens),
-        Cell::Count(used.lookups),
-        Cell::Count(used.errors),
         Cell::Count(used.reads),
         Cell::Bytes(used.read_bytes),
         Cell::Count(used.writes),
         Cell::Bytes(used.write_bytes),
+        Cell::Count(used.syncs),
+        Cell::Count(used.lookups),
+        Cell::Count(used.errors),
         share(used.sequential, placed),
         share(used.strided, placed),
         share(used.random, placed),
         Cell::Bytes(used.reread_bytes),
         Cell::Bytes(used.overwritten_bytes),
-        Cell::Count(used.syncs),
         Cell::Name(name),
     ]
 }

@@ -98,8 +98,9 @@ impl Spreads {
             let mut row = vec![Cell::Word(name(*nr)), Cell::Count(histogram.count)];
             row.push(self.value(histogram.sum));
             row.push(self.value(histogram.mean()));
-            row.extend([0.5, 0.9, 0.99, 0.999].map(|q| self.value(histogram.quantile(q))));
+            row.extend([0.5, 0.9, 0.99].map(|q| self.value(histogram.quantile(q))));
             row.push(self.value(histogram.max));
+            row.push(self.value(histogram.quantile(0.999)));
             all.row(row);
             tables.push(self.picture(*nr, histogram, bounds));
         }
@@ -108,7 +109,7 @@ impl Spreads {
         Sheet {
             facts: vec![Fact { key: "count", title: "calls", value: Cell::Count(count) }],
             tables,
-            notes: vec!["Quantiles are exact to 1/16 of the power of two below them.".into()],
+            notes: vec!["Percentiles are accurate to about 6%.".into()],
         }
     }
 
@@ -145,8 +146,8 @@ const SIZE_COLUMNS: [(&str, &str); 9] = [
     ("p50", "p50"),
     ("p90", "p90"),
     ("p99", "p99"),
-    ("p999", "p99.9"),
     ("max", "max"),
+    ("p999", "p99.9"),
 ];
 
 const TIME_COLUMNS: [(&str, &str); 9] = [
@@ -157,8 +158,8 @@ const TIME_COLUMNS: [(&str, &str); 9] = [
     ("p50_ns", "p50"),
     ("p90_ns", "p90"),
     ("p99_ns", "p99"),
-    ("p999_ns", "p99.9"),
     ("max_ns", "max"),
+    ("p999_ns", "p99.9"),
 ];
 
 #[cfg(test)]

@@ -270,9 +270,9 @@ const DONE: [(&str, &str); 7] = [
     ("life_ns", "life"),
     ("calls", "calls"),
     ("errors", "errors"),
-    ("bytes", "data"),
     ("in_calls_ns", "in calls"),
     ("outside_ns", "between calls"),
+    ("bytes", "data"),
     ("stall_ns", "held up by us"),
 ];
 
@@ -281,9 +281,9 @@ fn done(thread: &Thread) -> [Cell; 7] {
         Cell::Ns(thread.life_ns()),
         Cell::Count(thread.calls),
         Cell::Count(thread.errors),
-        Cell::Bytes(thread.bytes),
         Cell::Ns(thread.in_calls_ns),
         Cell::Ns(thread.outside_ns),
+        Cell::Bytes(thread.bytes),
         Cell::Ns(thread.stall_ns),
     ]
 }
@@ -300,8 +300,16 @@ impl TaskCounts {
         columns.extend(DONE);
         columns.extend([("threads", "threads"), ("status", "ended"), ("command", "command")]);
         let mut table = Table::new("processes", "Processes", &columns);
+        let mut programs: Vec<Vec<u8>> = Vec::new();
         for (depth, process_number) in self.tree() {
             let process = &self.processes[&process_number];
+            programs.truncate(depth as usize);
+            let command = if process.command.is_empty() {
+                forked(programs.last())
+            } else {
+                process.command.clone()
+            };
+            programs.push(first_word(&command).to_vec());
             let mut row = vec![
                 number(process.pid),
                 Cell::Count(process_number.into()),
@@ -312,7 +320,7 @@ impl TaskCounts {
             row.extend([
                 Cell::Count(process.threads),
                 Cell::Word(process.status.map_or_else(|| "unknown".into(), ended)),
-                Cell::Branch(depth, process.command.clone()),
+                Cell::Branch(depth, command),
             ]);
             table.row(row);
         }
@@ -322,7 +330,7 @@ impl TaskCounts {
             fact("thread_count", "threads", self.threads.len() as u64),
             fact("count", "calls", self.threads.iter().map(|(_, thread)| thread.calls).sum()),
         ];
-        let notes = vec!["Times of several threads are summed; a process that never ran a program of its own has no command.".into()];
+        let notes = vec!["Times of several threads are summed. `(fork)`: a copy of that program's process, which ran no other.".into()];
         Sheet { facts, tables: vec![table], notes }
     }
 
@@ -395,6 +403,15 @@ impl TaskCounts {
         ];
         Sheet { facts, tables: vec![table], notes }
     }
+}
+
+/// Returns the name of a process that runs what the one that made it runs.
+fn forked(program: Option<&Vec<u8>>) -> Vec<u8> {
+    program.map(|program| [program, &b" (fork)"[..]].concat()).unwrap_or_default()
+}
+
+fn first_word(command: &[u8]) -> &[u8] {
+    command.split(|byte| *byte == b' ').next().unwrap_or(command)
 }
 
 /// Returns a description of a wait status.

@@ -80,6 +80,10 @@ pub enum Act {
     Tee,
     /// Gives memory to a pipe, or takes bytes out of it, depending on how it was opened (vmsplice).
     GivePages,
+    /// Sends memory that the kernel reads later, when the sender may have changed it.
+    LendMemory,
+    /// Moves data of which nothing is known but what asks for it.
+    MoveUnseen,
     /// Clones the source's content to the target (FICLONE).
     CloneFile,
     /// Clones a part of another file's content, which a struct describes (FICLONERANGE).

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::process::ExitCode;
 
+use render::amounts::counted;
 use strace::read::{self, Settings};
 use trace::WriterOptions;
 
@@ -49,10 +50,10 @@ pub fn import(import: &Import<'_>, file: File) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     message::note(&format!(
-        "{} calls, {} threads, {} processes -> {}",
-        imported.calls,
-        imported.threads,
-        imported.processes,
+        "{}, {}, {} -> {}",
+        counted(imported.calls, "call", "calls"),
+        counted(imported.threads.into(), "thread", "threads"),
+        counted(imported.processes.into(), "process", "processes"),
         import.to.display()
     ));
     if imported.untold > 0 {

@@ -12,7 +12,7 @@ use render::text::major_minor;
 use trace::Trace;
 
 use crate::source;
-use render::amounts::{show_size, show_time};
+use render::amounts::{counted, show_count, show_size, show_time};
 use stats::overview::{Gap, Overview};
 
 /// Limit for the problems in the text output.
@@ -52,12 +52,17 @@ fn whence(out: &mut String, trace: &Trace, overview: &Overview) {
 
 fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
     let s = overview;
-    line(out, "processes", &format!("{}, with {} threads", s.processes, s.threads));
+    let threads = counted(s.threads, "thread", "threads");
+    line(out, "processes", &format!("{}, with {threads}", show_count(s.processes)));
     let share = s.slow_path_calls as f64 * 100.0 / s.calls.max(1) as f64;
     line(
         out,
         "calls",
-        &format!("{}, {} ({share:.1}%) of them through SIGSYS", s.calls, s.slow_path_calls),
+        &format!(
+            "{}, {} ({share:.1}%) of them through SIGSYS",
+            show_count(s.calls),
+            show_count(s.slow_path_calls)
+        ),
     );
     line(
         out,

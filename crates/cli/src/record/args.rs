@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ring::Mappings;
 
+use super::habits::Habits;
 use super::whom::Whom;
 use crate::units;
 
@@ -38,7 +39,8 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Replace FILE if it exists, as soon as PROGRAM has started
+    /// Replace FILE if it exists, as soon as PROGRAM has started; without this, an earlier recording
+    /// becomes FILE.old, and nothing else is replaced
     #[arg(long)]
     pub force: bool,
 
@@ -165,13 +167,24 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
     pub kernel_buffer: u64,
 
+    /// Print the calls to standard error while they are made
+    #[arg(long)]
+    pub live: bool,
+
+    /// At the end, print to standard error what `reenact stat` shows: calls, errors and times
+    #[arg(long)]
+    pub summary: bool,
+
+    #[command(flatten)]
+    pub habits: Habits,
+
     /// Print no summary and no warnings
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "summary")]
     pub quiet: bool,
 
     /// The program to record, and its arguments
     #[arg(
-        required_unless_present_any = ["kernel", "system"],
+        required_unless_present_any = ["kernel", "system", "pid", "calls", "counts"],
         trailing_var_arg = true,
         value_name = "PROGRAM"
     )]
@@ -228,7 +241,7 @@ impl Args {
             add(&format!("--duration {}", units::time_word(time)));
         }
         if self.mmap != MmapMode::Writes {
-            add("--mmap none");
+            add(&format!("--mmap {}", self.mmap));
         }
         if let Some(time) = self.mmap_every {
             add(&format!("--mmap-every {}", units::time_word(time)));

@@ -35,7 +35,12 @@ pub fn create(args: &Args, program: &OsStr) -> Result<Output, Failure> {
         let name = Path::new(program).file_name().unwrap_or(program);
         PathBuf::from(name).with_added_extension("rnt")
     });
-    let (file, pending) = output::create(&path, args.force, &[]).map_err(Failure::Recorder)?;
+    let created = if args.force {
+        output::create(&path, true, &[])
+    } else {
+        output::create_for_recording(&path)
+    };
+    let (file, pending) = created.map_err(Failure::Recorder)?;
     if path.as_os_str() == "-" {
         let sink = Sink::Stream(Box::new(file));
         return Ok(Output { sink, device: 0, is_stdout: true, pending, written: None });

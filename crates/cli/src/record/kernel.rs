@@ -77,6 +77,11 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
 
 /// Records the whole machine, without a program, until we are told to end.
 pub fn record_machine(args: &Args) -> Result<ExitCode, Failure> {
+    if args.live {
+        return Err(Failure::Recorder(
+            "--live shows the calls of a PROGRAM, and none is given".into(),
+        ));
+    }
     let ours = |error: &dyn std::fmt::Display| Failure::Recorder(error.to_string());
     let calibration = host::Calibration::begin();
     let signals = Signals::block();

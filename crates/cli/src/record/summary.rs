@@ -1,27 +1,31 @@
 //! Notes at the end of a recording.
 
 use std::fmt::Write;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use model::names;
 use recorder::Summary;
-use render::amounts::{show_size, show_time};
+use render::amounts::{counted, show_count, show_size, show_time};
 use syscalls::record::SNAPSHOT_BYTES_MAX;
+
+use crate::{message, stat};
 
 /// Returns one note, and one more for each thing that the trace lacks. `path` is the trace's.
 pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
     let mut first = format!(
-        "{} calls, {} threads, {} processes, {} data, {} trace, lost {}, stalled {}",
-        summary.calls,
-        summary.threads,
-        summary.processes,
+        "{}, {}, {}, {} data, {} trace, lost {}, stalled {}",
+        counted(summary.calls, "call", "calls"),
+        counted(summary.threads.into(), "thread", "threads"),
+        counted(summary.processes.into(), "process", "processes"),
         show_size(summary.data_bytes),
         show_size(summary.trace_bytes),
-        lost(summary),
+        show_count(lost(summary)),
         show_time(summary.stall_ns),
     );
     if summary.kernel_events > 0 {
-        let _ = write!(first, ", {} kernel events", summary.kernel_events);
+        let _ =
+            write!(first, ", {}", counted(summary.kernel_events, "kernel event", "kernel events"));
     }
     if summary.kernel_events_dropped > 0 {
         let _ = write!(first, " ({} of others dropped)", summary.kernel_events_dropped);
@@ -55,6 +59,18 @@ pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
     notes
 }
 
+/// Prints what `stat` shows of the trace, if that is asked for, or on a terminal the command to type.
+pub fn more(path: Option<&Path>, is_asked: bool) {
+    let Some(path) = path else { return };
+    if is_asked {
+        if let Err(failure) = stat::print_calls(path, &mut io::stderr()) {
+            message::warn(&format!("--summary: {failure}"));
+        }
+    } else if io::stderr().is_terminal() {
+        message::note(&format!("`reenact stat {}` shows where the time went", path.display()));
+    }
+}
+
 /// Number of calls made while recording that are not in the trace.
 fn lost(summary: &Summary) -> u64 {
     summary.lost.saturating_add(summary.discarded)
@@ -63,10 +79,8 @@ fn lost(summary: &Summary) -> u64 {
 /// Returns what the trace lacks, if anything.
 fn missing(summary: &Summary) -> Option<String> {
     let mut parts = Vec::new();
-    match lost(summary) {
-        0 => {}
-        1 => parts.push("1 call lost".to_string()),
-        calls => parts.push(format!("{calls} calls lost")),
+    if lost(summary) > 0 {
+        parts.push(format!("{} lost", counted(lost(summary), "call", "calls")));
     }
     if let Some((why, said)) = &summary.first_gap {
         // Another line has the reason why the recording stopped.

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use replay::{Fill, Verify};
 
 use super::log::Told;
+use crate::latest::Input;
 use crate::units;
 
 /// Make the recorded calls again, on other files, and verify that each comes out the same.
@@ -27,9 +28,8 @@ Examples:
   reenact replay make.rnt --log make.log --log-level all
   reenact replay db.rnt --pace recorded --bind /mnt/nvme=/var/lib/db --json")]
 pub struct Args {
-    /// The trace
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
+    #[command(flatten)]
+    pub input: Input,
 
     /// Where it happens: the directory that stands for `/` [default: a fresh one, removed at the
     /// end]

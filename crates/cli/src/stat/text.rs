@@ -5,35 +5,56 @@ use std::io::{self, Write};
 use render::escape::escape;
 use stats::sheet::{Cell, Sheet, Table};
 
-use render::amounts::{show_size, show_time};
+use super::columns::{self, Shown};
+
+use render::amounts::{show_count, show_size, show_time};
 
 /// Width of a full bar in characters.
 const BAR_WIDTH: usize = 40;
 /// Limit for the characters of a name: paths can have 4096.
 const NAME_MAX: usize = 160;
+/// What stands for the part of a name that has no room.
+const ELLIPSIS: &str = "...";
+/// Characters to which text is wrapped at least.
+const WRAP_LEAST: usize = 20;
+/// Limit for the rows of a table unless told otherwise.
+const ROWS_SHOWN: usize = 20;
 /// Limit for the errors of a call listed by name.
 const COUNTS_SHOWN: usize = 3;
 /// Limit for the histograms that are printed.
 const PICTURES_SHOWN: usize = 5;
 
-/// Writes a view with at most `limit` rows of each table.
-pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()> {
+/// How a view is printed.
+#[derive(Clone, Copy, Default)]
+pub struct Look {
+    /// Limit for the rows of a table, if one was asked for.
+    pub limit: Option<usize>,
+    /// Characters in a line, if that is limited.
+    pub width: Option<usize>,
+    /// True if headings stand out.
+    pub is_coloured: bool,
+}
+
+/// Writes a view.
+pub fn write(out: &mut impl Write, sheet: &Sheet, look: Look) -> io::Result<()> {
     let facts = sheet.facts.iter().filter(|fact| !fact.title.is_empty());
     let width = facts.clone().map(|fact| fact.title.chars().count()).max().unwrap_or(0);
     for fact in facts {
-        writeln!(out, "{:<width$}  {}", fact.title, show(&fact.value))?;
+        let head = format!("{:<width$}  ", fact.title);
+        wrapped(out, &head, &show(&fact.value), look)?;
     }
     let mut pictures = 0;
     for table in &sheet.tables {
-        if table.rows.is_empty() {
+        if columns::says_nothing(table) {
             continue;
         }
         pictures += usize::from(table.one_of_many);
         if table.blocks {
-            blocks(out, table, limit)?;
+            blocks(out, table, look)?;
         } else if pictures <= PICTURES_SHOWN {
-            writeln!(out, "\n{}", table.title)?;
-            self::table(out, table, limit)?;
+            writeln!(out)?;
+            heading(out, &table.title, look)?;
+            self::table(out, table, look)?;
         }
     }
     if pictures > PICTURES_SHOWN {
@@ -46,45 +67,46 @@ pub fn write(out: &mut impl Write, sheet: &Sheet, limit: usize) -> io::Result<()
     if !sheet.notes.is_empty() {
         writeln!(out)?;
     }
-    sheet.notes.iter().try_for_each(|note| writeln!(out, "{note}"))
+    sheet.notes.iter().try_for_each(|note| wrapped(out, "", note, look))
 }
 
-fn table(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
-    let limit = if table.fixed { usize::MAX } else { limit };
+fn heading(out: &mut impl Write, title: &str, look: Look) -> io::Result<()> {
+    if look.is_coloured { writeln!(out, "\x1b[1m{title}\x1b[0m") } else { writeln!(out, "{title}") }
+}
+
+fn table(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
+    let limit = look.limit.unwrap_or(if table.fixed { usize::MAX } else { ROWS_SHOWN });
     let rows = &table.rows[..table.rows.len().min(limit)];
-    // Leave out columns without values.
-    let shown: Vec<usize> = (0..table.columns.len())
-        .filter(|&at| !table.columns[at].title.is_empty())
-        .filter(|&at| rows.iter().any(|row| !is_blank(&row[at])))
-        .collect();
-    let cells: Vec<Vec<String>> =
-        rows.iter().map(|row| shown.iter().map(|&at| show(&row[at])).collect()).collect();
-    let is_text = |place: usize| rows.iter().any(|row| is_left(&row[shown[place]]));
-    let heads: Vec<&str> = shown.iter().map(|&at| table.columns[at].title.trim()).collect();
-    let width = |place: usize| {
-        let cells = cells.iter().map(|row| row[place].chars().count());
-        cells.max().unwrap_or(0).max(heads[place].chars().count())
-    };
-    let layout: Vec<(bool, usize)> =
-        (0..shown.len()).map(|place| (is_text(place), width(place))).collect();
-    line(out, heads.iter().copied(), &layout)?;
-    for row in &cells {
-        line(out, row.iter().map(String::as_str), &layout)?;
+    let natural = |cell: &Cell| show(cell).chars().count();
+    let layout = columns::lay_out(table, rows, &natural, look.width);
+    let heads = layout.shown.iter().map(|shown| table.columns[shown.at].title.trim().to_string());
+    line(out, heads, &layout.shown)?;
+    for row in rows {
+        let cells = layout.shown.iter().map(|shown| fitted(&row[shown.at], shown.width));
+        line(out, cells, &layout.shown)?;
     }
     let more = table.rows.len() - rows.len();
-    if more > 0 { writeln!(out, "  ... and {more} more: --limit shows them") } else { Ok(()) }
+    if more > 0 {
+        writeln!(out, "  ... and {} more: --limit shows them", show_count(more as u64))?;
+    }
+    if !layout.left_out.is_empty() {
+        wrapped(out, "  ", &format!("no room for {}: --wide", layout.left_out.join(", ")), look)?;
+    }
+    Ok(())
 }
 
 /// Writes each row as a heading and a line per further value.
-fn blocks(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
+fn blocks(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
+    let limit = look.limit.unwrap_or(ROWS_SHOWN);
     for (number, row) in table.rows.iter().take(limit).enumerate() {
         let mut shown = table.columns.iter().zip(row);
         if let Some((_, title)) = shown.next() {
-            writeln!(out, "\n{}. {}", number + 1, show(title))?;
+            writeln!(out)?;
+            heading(out, &format!("{}. {}", number + 1, show(title)), look)?;
         }
         for (column, value) in shown {
-            if !column.title.is_empty() && !is_blank(value) {
-                writeln!(out, "   {:<12} {}", column.title, show(value))?;
+            if !column.title.is_empty() && !columns::is_blank(value) {
+                wrapped(out, &format!("   {:<12} ", column.title), &show(value), look)?;
             }
         }
     }
@@ -92,66 +114,79 @@ fn blocks(out: &mut impl Write, table: &Table, limit: usize) -> io::Result<()> {
     if more > 0 { writeln!(out, "\n... and {more} more: --limit shows them") } else { Ok(()) }
 }
 
-fn line<'a>(
+/// Writes a text behind a head, with further lines as far to the right where the width is limited.
+fn wrapped(out: &mut impl Write, head: &str, text: &str, look: Look) -> io::Result<()> {
+    let indent = head.chars().count();
+    let width = look.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(WRAP_LEAST));
+    let mut before = head;
+    let blanks = " ".repeat(indent);
+    for line in textwrap::wrap(text, width) {
+        writeln!(out, "{}", format!("{before}{line}").trim_end())?;
+        before = &blanks;
+    }
+    Ok(())
+}
+
+fn line(
     out: &mut impl Write,
-    cells: impl Iterator<Item = &'a str>,
-    layout: &[(bool, usize)],
+    cells: impl Iterator<Item = String>,
+    layout: &[Shown],
 ) -> io::Result<()> {
     let mut text = String::new();
-    for (cell, (left, width)) in cells.zip(layout) {
-        let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
-        text.push_str("  ");
-        if *left {
-            text.push_str(cell);
+    for (cell, shown) in cells.zip(layout) {
+        let blanks = " ".repeat(shown.width.saturating_sub(cell.chars().count()));
+        text.push_str(&" ".repeat(columns::GAP));
+        if shown.is_left {
+            text.push_str(&cell);
             text.push_str(&blanks);
         } else {
             text.push_str(&blanks);
-            text.push_str(cell);
+            text.push_str(&cell);
         }
     }
     writeln!(out, "{}", text.trim_end())
 }
 
-fn is_left(cell: &Cell) -> bool {
-    matches!(
-        cell,
-        Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) | Cell::Bar(_) | Cell::Counts(_)
-    )
-}
-
-fn is_blank(cell: &Cell) -> bool {
-    match cell {
-        Cell::Nothing => true,
-        Cell::At(_) | Cell::Id(_) => false,
-        Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => *n == 0,
-        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => *n == 0.0,
-        Cell::Name(name) => name.is_empty(),
-        Cell::Branch(..) => false,
-        Cell::Word(word) => word.is_empty(),
-        Cell::Counts(counts) => counts.is_empty(),
+/// Formats a value in at most so many characters, if it can give way.
+fn fitted(cell: &Cell, width: usize) -> String {
+    let text = match cell {
+        Cell::Bar(part) => return bar(*part, width.min(BAR_WIDTH)),
+        cell => show(cell),
+    };
+    let length = text.chars().count();
+    if length <= width || width < ELLIPSIS.len() * 2 {
+        return text;
     }
+    let kept = width - ELLIPSIS.len();
+    // The end of a path tells more than its beginning; of a command it is the other way.
+    if text.starts_with('/') && !text.contains(' ') {
+        let tail: String = text.chars().skip(length - kept).collect();
+        return format!("{ELLIPSIS}{tail}");
+    }
+    text.chars().take(kept).chain(ELLIPSIS.chars()).collect()
 }
 
 /// Formats a value for people.
 pub fn show(cell: &Cell) -> String {
     match cell {
-        Cell::Nothing | Cell::Count(0) | Cell::Bytes(0) | Cell::Ns(0) => "-".into(),
-        Cell::Count(n) => grouped(*n),
+        Cell::Nothing => "-".into(),
+        Cell::Bytes(0) | Cell::Ns(0) => "0".into(),
+        Cell::Count(n) => show_count(*n),
         Cell::Id(n) => n.to_string(),
         Cell::Bytes(n) => show_size(*n),
         Cell::Ns(n) | Cell::At(n) => show_time(*n),
-        Cell::Share(0.0) | Cell::Number(0.0) => "-".into(),
+        Cell::Share(0.0) => "0%".into(),
         Cell::Share(part) if *part < 0.0005 => "<0.1%".into(),
         Cell::Share(part) => format!("{:.1}%", part * 100.0),
         Cell::Number(n) => format!("{n:.2}"),
-        Cell::Bar(part) => bar(*part),
+        Cell::Bar(part) => bar(*part, BAR_WIDTH),
         Cell::Name(name) => named(0, name),
         Cell::Branch(depth, name) => named(*depth, name),
         Cell::Word(word) => word.to_string(),
         Cell::Counts(counts) => {
             let shown = counts.iter().take(COUNTS_SHOWN);
             let mut words: Vec<String> =
-                shown.map(|(word, count)| format!("{word} {}", grouped(*count))).collect();
+                shown.map(|(word, count)| format!("{word} {}", show_count(*count))).collect();
             if counts.len() > COUNTS_SHOWN {
                 words.push("...".into());
             }
@@ -170,23 +205,10 @@ fn named(depth: u32, name: &[u8]) -> String {
     text
 }
 
-/// Formats a number as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Draws a bar with a resolution of 1/8 character. Nonzero values are always visible.
-fn bar(part: f64) -> String {
+fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let eighths = (part.clamp(0.0, 1.0) * (BAR_WIDTH * 8) as f64).round() as usize;
+    let eighths = (part.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize;
     let eighths = if part > 0.0 { eighths.max(1) } else { 0 };
     let mut text = "█".repeat(eighths / 8);
     if !eighths.is_multiple_of(8) {
@@ -200,11 +222,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_bars() {
-        assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(bar(1.0).chars().count(), BAR_WIDTH);
-        assert_eq!((bar(0.0).as_str(), bar(1e-9).as_str()), ("", "▏"));
+    fn bars() {
+        assert_eq!(bar(1.0, BAR_WIDTH).chars().count(), BAR_WIDTH);
+        assert_eq!((bar(0.0, 40).as_str(), bar(1e-9, 40).as_str()), ("", "▏"));
     }
 
     #[test]
@@ -213,10 +233,15 @@ mod tests {
         let name = [b"\x1b[2J\n\xff".as_slice(), &[b'a'; 5000]].concat();
         table.row(vec![Cell::Name(name), Cell::Count(1234), Cell::Count(0)]);
         let mut out = Vec::new();
-        self::table(&mut out, &table, 9).unwrap();
+        self::table(&mut out, &table, Look::default()).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 2);
         assert!(text.contains("\\033[2J\\n\\377aaa") && text.contains("..."), "{text}");
         assert!(text.lines().all(|line| line.len() < 200) && !text.contains(" x"), "{text}");
+        out = Vec::new();
+        let look = Look { width: Some(60), ..Look::default() };
+        self::table(&mut out, &table, look).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().all(|line| line.len() <= 60) && text.contains("aaa..."), "{text}");
     }
 }

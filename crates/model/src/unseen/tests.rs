@@ -13,6 +13,10 @@ impl Look for Process {
         self.files.get(&fd).cloned()
     }
 
+    fn is_writable(&self, fd: i32) -> bool {
+        fd != SOCKET
+    }
+
     fn program(&self) -> Vec<u8> {
         b"/bin/program".to_vec()
     }
@@ -187,6 +191,35 @@ fn copies_count_unless_their_content_is_kept() {
     assert_eq!(told(&found), expected);
     assert_eq!(found.blind[1].why, "it is gone");
     assert_eq!(found.notes, [(Note::KeptCopies, 3)]);
+}
+
+#[test]
+fn memory_that_is_read_later_is_told_where_it_is_given() {
+    let mut bench = Bench::new();
+    bench.call("vmsplice", &[i64::from(PIPE), 0x1000, 1, 0], 40);
+    // What is taken out of a pipe is there.
+    bench.call("vmsplice", &[i64::from(SOCKET), 0x1000, 1, 0], 40);
+    let zero_copy = 0x400_0000;
+    bench.call("sendto", &[i64::from(SOCKET), 0x1000, 100, zero_copy, 0, 0], 100);
+    bench.call("sendmmsg", &[i64::from(SOCKET), 0x1000, 2, zero_copy], 2);
+    assert!(!Unseen::follows(syscalls::by_name("sendto").unwrap().nr, &[0; 6]));
+    assert_eq!(bench.fold.take_given(), [b"pipe:[1]"]);
+    let expected = [
+        (Way::Lent, "pipe:[1]".to_string(), Some(1), Some(40)),
+        (Way::Lent, "socket:[INET]".to_string(), Some(2), None),
+    ];
+    assert_eq!(told(&bench.finish()), expected);
+}
+
+#[test]
+fn late_reads_are_told() {
+    let mut bench = Bench::new();
+    let nr = |name| syscalls::by_name(name).unwrap().nr;
+    bench.fold.late(nr("aio:PREAD"), 100, b"/bin/program");
+    bench.fold.late(nr("aio:PREAD"), -5, b"/bin/program");
+    bench.fold.late(nr("aio:PWRITE"), 100, b"/bin/program");
+    let expected = (Way::Late, "Linux AIO of /bin/program".to_string(), Some(1), Some(100));
+    assert_eq!(told(&bench.finish()), [expected]);
 }
 
 #[test]

@@ -18,6 +18,12 @@ pub enum Way {
     OldCalls,
     /// Loads from mapped files.
     Loads,
+    /// Operations of rings of which nothing but the entry is known.
+    Entries,
+    /// Completions that the program took from memory, without a call.
+    Late,
+    /// Memory that the kernel reads after the call.
+    Lent,
 }
 
 impl Way {
@@ -30,6 +36,9 @@ impl Way {
             Way::Copies => "kernel-copies",
             Way::OldCalls => "int80-calls",
             Way::Loads => "mapped-reads",
+            Way::Entries => "io_uring-entries",
+            Way::Late => "late-completions",
+            Way::Lent => "lent-memory",
         }
     }
 
@@ -47,6 +56,9 @@ impl Way {
             Way::Copies => "copies made by the kernel",
             Way::OldCalls => "32-bit calls (int 0x80)",
             Way::Loads => "reads of mapped files",
+            Way::Entries => "io_uring operations with data of their own",
+            Way::Late => "completions taken from memory",
+            Way::Lent => "memory lent to the kernel",
         }
     }
 
@@ -54,8 +66,9 @@ impl Way {
     pub fn counted(self, count: Option<u64>) -> &'static str {
         let [one, many] = match self {
             Way::Ring | Way::Aio => ["request", "requests"],
+            Way::Entries | Way::Late => ["operation", "operations"],
             Way::Stores | Way::Loads => ["mapping", "mappings"],
-            Way::Copies | Way::OldCalls => ["call", "calls"],
+            Way::Copies | Way::OldCalls | Way::Lent => ["call", "calls"],
         };
         if count == Some(1) { one } else { many }
     }
@@ -69,6 +82,16 @@ impl Way {
             Way::Copies => "the bytes never pass through the program",
             Way::OldCalls => "such calls are recorded with bare arguments",
             Way::Loads => "the program reads the file as memory, without a call",
+            Way::Entries => {
+                "of such operations there is the entry and the result, not what they moved"
+            }
+            Way::Late => {
+                "they were found at a later call: the program may have changed what came out by then"
+            }
+            Way::Lent => {
+                "the trace has what was there when the call was made; who receives it gets what is \
+                 there when it is read (vmsplice, MSG_ZEROCOPY)"
+            }
         }
     }
 
@@ -84,6 +107,11 @@ impl Way {
             Way::Copies => "record with --data full, and keep source or target until the end",
             Way::OldCalls => "record a 64-bit build of the program",
             Way::Loads => "replay with --image DIR if the content of these files matters",
+            Way::Entries => "have the program do without io_uring (--io-uring refuse)",
+            Way::Late => "have the program ask for completions by calls (fio: userspace_reap=0)",
+            Way::Lent => {
+                "have the program copy what it sends, or leave it as it is until it was read"
+            }
         }
     }
 }
@@ -113,6 +141,8 @@ pub enum Note {
     DeviceMemory,
     /// Rings that were set up but never used.
     UnusedRings,
+    /// Rings that programs asked for and did not get.
+    RefusedRings,
     /// Copies by the kernel whose content was read afterwards, or written by recorded calls.
     KeptCopies,
 }
@@ -126,6 +156,7 @@ impl Note {
             Note::ProgramFiles => "program-files",
             Note::DeviceMemory => "device-memory",
             Note::UnusedRings => "unused-rings",
+            Note::RefusedRings => "refused-rings",
             Note::KeptCopies => "kept-copies",
         }
     }
@@ -145,6 +176,10 @@ impl Note {
             }
             Note::DeviceMemory => "mappings of devices and of other memory of the kernel",
             Note::UnusedRings => "io_uring rings that were made and never used",
+            Note::RefusedRings => {
+                "io_uring rings that were refused (--io-uring refuse, or a kernel without them): \
+                 programs then make calls instead"
+            }
             Note::KeptCopies => {
                 "copies made by the kernel whose content is in the trace all the same"
             }

@@ -77,7 +77,9 @@ fn leads(act: Act) -> bool {
 
 fn which(row: &Syscall) -> Which {
     let used = file_use::of(row.nr);
-    if row.acts().any(unseen::is_followed) || row.variants.iter().any(|v| v.act.is_some_and(leads))
+    if row.acts().any(unseen::is_followed)
+        || row.may_lend()
+        || row.variants.iter().any(|v| v.act.is_some_and(leads))
     {
         Which::Some
     } else {

@@ -109,6 +109,11 @@ impl Stream {
         }
     }
 
+    /// Whether the open call is an operation that was found completed late.
+    pub(super) fn was_late(&self) -> bool {
+        self.parts.iter().any(|part| part.id == part_id::LATE)
+    }
+
     /// Gives a completed operation what went in, and when.
     pub(super) fn join(&mut self, call: &mut OpenCall, id: u64, late: bool, out: &mut Output) {
         call.site = 0;

@@ -24,6 +24,9 @@ impl Planner<'_> {
         for path in self.unseen.take_stored() {
             self.judge.gets_other_bytes(&path);
         }
+        for pipe in self.unseen.take_given() {
+            self.judge.gets_written_unseen(&pipe);
+        }
         for asker in self.unseen.take_askers() {
             if self.askers.insert(asker.process, asker.may_name).is_some() {
                 continue;

@@ -83,6 +83,8 @@ pub const F_UNLCK: i16 = 2;
 
 /// Of recv: leave the bytes in the queue.
 pub const MSG_PEEK: u64 = 2;
+/// The kernel reads what is sent from the sender's memory, also after the call.
+pub const MSG_ZEROCOPY: u64 = 0x400_0000;
 /// Address family: names of the same machine.
 pub const AF_UNIX: u16 = 1;
 /// Address family: IP version 4.
