@@ -85,8 +85,15 @@ fn timed(events: Vec<(u32, EventKind)>) -> Vec<Event> {
 fn shown(events: &[Event], conditions: Conditions, format: Format, limit: u64) -> String {
     let mut bytes = Vec::new();
     let walk = Walk::default();
-    let mut printer =
-        Printer { walk, conditions, format, left: limit, seen: Seen::default(), out: &mut bytes };
+    let mut printer = Printer {
+        walk,
+        conditions,
+        format,
+        left: limit,
+        seen: Seen::default(),
+        chains: None,
+        out: &mut bytes,
+    };
     let mut seq = 0;
     for event in events {
         let number = matches!(event.kind, EventKind::Call(_)).then_some(seq);
@@ -104,8 +111,15 @@ pub fn shown_of(trace: &trace::Trace, conditions: Conditions, json: bool) -> Str
     let format = if json { Format::Json(Detail { data: true, ids: false }) } else { text() };
     let mut bytes = Vec::new();
     let (walk, left) = (Walk::default(), u64::MAX);
-    let mut printer =
-        Printer { walk, conditions, format, left, seen: Seen::default(), out: &mut bytes };
+    let mut printer = Printer {
+        walk,
+        conditions,
+        format,
+        left,
+        seen: Seen::default(),
+        chains: None,
+        out: &mut bytes,
+    };
     for next in trace.events() {
         printer.next(trace, &next.unwrap()).unwrap();
     }
@@ -604,8 +618,15 @@ fn print_trace(trace: &trace::Trace, format: Format) -> String {
     let mut out = Vec::new();
     let conditions = Conditions { paths: vec!["*".into()], ..Conditions::default() };
     let walk = Walk::default();
-    let mut printer =
-        Printer { walk, conditions, format, left: u64::MAX, seen: Seen::default(), out: &mut out };
+    let mut printer = Printer {
+        walk,
+        conditions,
+        format,
+        left: u64::MAX,
+        seen: Seen::default(),
+        chains: None,
+        out: &mut out,
+    };
     let clock = model::clock(trace);
     for next in trace.events().flatten() {
         printer.event(&next, &clock, &mut Stored(trace)).unwrap();
