@@ -26,6 +26,8 @@ pub struct Work {
     pub options: &'static [&'static str],
     /// Files that are the same whenever it is done.
     pub same: &'static [&'static str],
+    /// It moves data that no trace has: of files that are mapped to be read, or removed after a copy.
+    pub moves_unseen: bool,
 }
 
 /// Defaults of a work.
@@ -38,6 +40,7 @@ const PLAIN: Work = Work {
     script: "",
     options: &[],
     same: &[],
+    moves_unseen: false,
 };
 
 impl Work {
@@ -181,6 +184,7 @@ END
             git checkout -q main; git merge -q -m merged other
             git gc -q; git status; git log --stat; git fsck --strict
         ",
+        moves_unseen: true,
         ..PLAIN
     },
     Work {
@@ -214,6 +218,7 @@ END
         long: false,
         sizes: (1, 1),
         script: "TMPDIR=$PWD /usr/bin/python3 -m unittest -q test.test_shutil test.test_tempfile",
+        moves_unseen: true,
         ..PLAIN
     },
     Work {
@@ -333,6 +338,7 @@ END
         script: "../given/lmdb $1 > result",
         options: MAPPED,
         same: &["result"],
+        moves_unseen: false,
     },
     Work {
         name: "sqlite3-mmap",
