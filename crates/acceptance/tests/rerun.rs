@@ -88,7 +88,8 @@ fn main() -> ExitCode {
             });
         }
         trials.add_for_both("signals_are_ignored_as_they_were", None, ignored);
-        trials.add_for_both("every_test_program", None, every_program);
+        let long = (!tier::is_long()).then_some("the long tier");
+        trials.add_for_both("every_test_program", long, every_program);
         trials.add_for_both("nothing_is_changed", None, nothing_is_changed);
         trials.add_for_both("what_no_call_gives_is_found", None, counter);
         trials.add_for_both("what_cannot_be_executed_again_is_refused", None, refused);
