@@ -29,10 +29,30 @@ function header() {
     {},
     element("div", { class: "title" }, element("h1", {}, "What the program did"), state, theme, zoom),
     element("pre", { class: "command", title: "the command" }, trace.command || "(no command)"),
+    wall(),
     facts(),
     element("details", {}, element("summary", {}, "Machine and recording"), element("dl", { class: "facts" }, machine.map(fact))),
     sound.problems.length ? element("ul", { class: "problems" }, sound.problems.map((text) => element("li", {}, text))) : null
   );
+}
+
+// Shows where the time of the run went, as one bar.
+function wall() {
+  const { columns, rows } = data.activities;
+  if (!rows.length) return null;
+  const at = Object.fromEntries(columns.map((column, index) => [column.key, index]));
+  const percent = (row) => (Number(row[at.wall_share]) * 100).toFixed(0) + "%";
+  const told = rows.filter((row) => Number(row[at.wall_share]) >= 0.01);
+  const bars = told.map((row) => {
+    const part = element("span", { class: "act act-" + row[at.key], title: row[at.activity] + ": " + words.ns(row[at.wall_ns]) + ", " + percent(row) });
+    part.style.flexGrow = Number(row[at.wall_share]);
+    return part;
+  });
+  const legend = told.map((row) =>
+    element("li", {}, element("span", { class: "act act-" + row[at.key] }), row[at.activity] + " ", element("b", {}, percent(row)), " " + words.ns(row[at.wall_ns]))
+  );
+  const spoken = "Where the time went: " + told.map((row) => row[at.activity] + " " + percent(row)).join(", ");
+  return element("figure", { class: "wall", id: "wall" }, element("div", { class: "bar", role: "img", "aria-label": spoken }, bars), element("ul", {}, legend));
 }
 
 function incomplete(sound) {
@@ -74,7 +94,7 @@ function facts() {
 function findings() {
   const { findings: table } = data;
   const at = Object.fromEntries(table.columns.map((column, index) => [column.key, index]));
-  const about = "What somebody who makes programs fast would look at, those that took the most time first.";
+  const about = "What the time of the run went to, and likely performance problems; those that cost most first.";
   const kinds = new Map();
   for (const row of table.rows) kinds.set(row[at.kind], [...(kinds.get(row[at.kind]) || []), row]);
   return picture("findings", null, about, (it) => {
@@ -101,12 +121,19 @@ function finding(kind, rows, at) {
     all.remove();
   });
   const sum = (key) => rows.reduce((total, row) => total + Number(row[at[key]]), 0);
-  const marks = [rows.length > 1 && rows.length + " places", sum("time_ns") > 0 && words.ns(sum("time_ns")), sum("bytes") > 0 && words.bytes(sum("bytes"))];
+  const share = (sum("run_share") * 100).toFixed(1);
+  const marks = [
+    rows[0][at.severity],
+    sum("time_ns") > 0 && share + "% of the run",
+    rows.length > 1 && rows.length + " places",
+    sum("time_ns") > 0 && words.ns(sum("time_ns")),
+    sum("bytes") > 0 && words.bytes(sum("bytes")),
+  ];
   return element(
     "article",
-    { class: "finding", "data-kind": kind },
+    { class: "finding " + rows[0][at.severity], "data-kind": kind },
     element("h4", {}, rows[0][at.title], element("small", {}, marks.filter(Boolean).join(" · "))),
-    element("p", { class: "reason" }, rows[0][at.reason]),
+    element("p", { class: "reason" }, rows[0][at.reason], rows[0][at.unless] ? " Leave it if " + rows[0][at.unless] + "." : ""),
     list,
     rows.length > FIRST ? all : null
   );
@@ -120,7 +147,8 @@ function evidence(row, at) {
     {},
     get("file") ? element("div", {}, name(get("file"))) : null,
     element("div", {}, words.grouped(get("evidence"))),
-    get("site") ? element("div", { class: "where" }, "called from ", name(get("site"))) : null
+    get("site") ? element("div", { class: "where" }, "called from ", name(get("site"))) : null,
+    get("command") ? element("div", { class: "where" }, element("code", {}, get("command"))) : null
   );
 }
 
@@ -172,7 +200,7 @@ function build() {
 
 function footer() {
   const notes = [
-    "The numbers are those of reenact stat; quantiles are exact to 1/16 of the power of two below them.",
+    "The numbers are those of reenact stat; percentiles are accurate to about 6%.",
     "A file counts under the last path that it had, together with the files that had this path before. Data that is moved by mapped memory or io_uring passes no call and is not counted.",
     data.replay ? null : "A comparison with a replay is shown if one is given: reenact replay TRACE --json > replay.json, reenact report TRACE --replay replay.json.",
     "Names are shown as the terminal would show them: control characters and bytes that are no text as \\ooo.",

@@ -41,6 +41,7 @@ pub fn write(
             tables::table(json.key(part.key), part, CALLS_MAX, None);
         }
         tables::facts(json.key("durability_facts"), &gathered.durability.facts());
+        tables::table(json.key("activities"), &gathered.wall.table(), WORDS_MAX, None);
         findings(json.key("findings"), gathered);
         pictures::time(json.key("time"), gathered);
         pictures::unsynced(json.key("unsynced"), gathered);
