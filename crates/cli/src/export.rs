@@ -247,7 +247,7 @@ pub mod tests {
             assert!(format(unknown).is_err_and(|said| said.contains("--to")), "{unknown}");
         }
         for format in Format::value_variants() {
-            let names = ["ctf", "ds", "jsonl", "pftrace", "fio", "parquet", "strace"];
+            let names = ["ctf", "ds", "jsonl", "pftrace", "fio", "folded", "parquet", "strace"];
             assert!(names.iter().any(|name| Format::of_ending(name) == Some(*format)));
         }
     }

@@ -7,7 +7,7 @@ use syscalls::layout::FieldKind;
 use syscalls::operations::{AIO_FIRST, NOTHING, OPERATIONS_FIRST};
 use syscalls::shape::{Arg, ArgKind, Dir, Extent, Len, Of, Ret};
 use syscalls::table::{NUMBER_LIMIT, ROWS};
-use syscalls::{Classes, Replay, Syscall, by_name, by_number};
+use syscalls::{Act, Classes, Replay, Syscall, by_name, by_number};
 
 /// Numbers on x86_64, present and former: the gap has x32 calls and reserved numbers. A new call
 /// raises the last one, and that of the call that `acceptance/tests/one_row.rs` makes up.
@@ -246,7 +246,9 @@ fn operations_have_the_arguments_of_the_call_that_does_the_same() {
         };
         let call = by_number(cousin.nr.into()).unwrap();
         assert_eq!((call.replay, call.ret), (row.replay, row.ret), "{}", row.name);
-        assert_eq!((call.act, call.classes), (row.act, row.classes), "{}", row.name);
+        // Memory that is lent to the kernel is sent by a call that copies it.
+        let act = if row.act == Act::LendMemory { Act::Plain } else { row.act };
+        assert_eq!((call.act, call.classes), (act, row.classes), "{}", row.name);
         for (arg, from) in call.args.iter().zip(cousin.args) {
             if from == NOTHING {
                 continue;

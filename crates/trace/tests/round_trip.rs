@@ -11,6 +11,7 @@ use trace::event::{
     BlobId, Call, Content, Data, Event, EventKind, Extras, GapWhy, Identity, KernelEvent,
     KernelLayout, OpenFd, Outcome, ProcessState, StartHow, UnknownEvent,
 };
+use trace::format::event_number;
 use trace::kernel::{KernelField, KernelKind};
 use trace::parts::{Part, PartValue};
 
@@ -131,7 +132,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => kernel_layout(),
         1 => (any::<u32>(), any::<Option<i32>>())
             .prop_map(|(process, status)| EventKind::Exit { process, status }),
-        1 => (24..=63_u8, short())
+        1 => (event_number::MAX + 1..=63_u8, short())
             .prop_map(|(number, body)| EventKind::Unknown(UnknownEvent { number, body })),
     ]
 }
