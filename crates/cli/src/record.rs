@@ -60,6 +60,14 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         ));
     }
 
+    if args.rerunnable && (!data.keeps_all() || args.max_data.is_some()) {
+        return Err(Failure::Recorder(
+            "--rerunnable needs every byte: it goes with no --data, --data-for or --max-data that \
+             leaves some out"
+                .into(),
+        ));
+    }
+
     let command = args.command.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut options = args.words();
     if loses_rights {

@@ -48,6 +48,11 @@ impl DataRules {
         modes.fold(self.usual, |a, b| if (b as u32) < a as u32 { b } else { a })
     }
 
+    /// Returns true if nothing is left out.
+    pub fn keeps_all(&self) -> bool {
+        self.usual == DataMode::Full && self.rules.iter().all(|rule| rule.mode == DataMode::Full)
+    }
+
     /// Mode for contents whose file is unknown.
     fn in_doubt(&self) -> DataMode {
         match self.rules.iter().any(|rule| rule.mode as u32 > self.usual as u32) {

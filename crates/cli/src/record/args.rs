@@ -121,7 +121,8 @@ pub struct Args {
     /// Record what `reenact rerun` needs to execute PROGRAM again as it was
     ///
     /// PROGRAM runs without random addresses, reads clocks by real calls, finds no io_uring, and the
-    /// files that it maps are noted with a hash of their contents.
+    /// files that it maps are noted with a hash of their contents; of those that are no code, what is mapped
+    /// is stored. It goes with no option that leaves data out.
     #[arg(long)]
     pub rerunnable: bool,
 

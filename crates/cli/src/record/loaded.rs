@@ -1,8 +1,9 @@
 //! Notes the files that programs load and map, for a re-execution to compare.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::{File, Metadata, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
@@ -29,12 +30,23 @@ struct Mapping {
     answer: Answer,
 }
 
+/// Files of a new image: the number of its process, its root directory, which is there when it has
+/// ended too, and their paths in it.
+struct Image {
+    process: u32,
+    root: File,
+    files: Vec<PathBuf>,
+}
+
+enum Wanted {
+    Mapping(Mapping),
+    Image(Image),
+}
+
 /// Notes the files of programs.
 pub struct LoadedFiles {
-    handle: Handle,
-    known: Known,
-    /// Looks at files that are mapped: that may take long, and only the program is to wait.
-    mappings: Sender<Mapping>,
+    /// Looks at files: that may take long, or for ever, and nobody else is to wait.
+    wanted: Sender<Wanted>,
 }
 
 /// Hashes of files that were seen.
@@ -44,55 +56,70 @@ struct Known(HashMap<Key, Vec<u8>>);
 impl LoadedFiles {
     /// Begins to note files.
     pub fn start(handle: Handle) -> std::io::Result<LoadedFiles> {
-        let (mappings, asked) = channel::<Mapping>();
-        let theirs = handle.clone();
+        let (wanted, asked) = channel::<Wanted>();
         start_thread("loaded files", move || {
             let mut known = Known::default();
-            for mapping in asked {
-                known.mapped(&theirs, &mapping);
-                mapping.answer.give(answer::DONE);
+            for wanted in asked {
+                match wanted {
+                    Wanted::Mapping(mapping) => {
+                        known.mapped(&handle, &mapping);
+                        mapping.answer.give(answer::DONE);
+                    }
+                    Wanted::Image(image) => known.image(&handle, &image),
+                }
             }
         })?;
-        Ok(LoadedFiles { handle, known: Known::default(), mappings })
+        Ok(LoadedFiles { wanted })
     }
 
     /// Notes the file behind a descriptor of a thread that is about to map it.
     pub fn mapped(&mut self, asked: Asked) {
         let Asked { tid, process, thread, args, answer, .. } = asked;
         // If nobody looks any more, the answer is dropped, and so given.
-        let _ = self.mappings.send(Mapping { tid, process, thread, args, answer });
+        let mapping = Mapping { tid, process, thread, args, answer };
+        let _ = self.wanted.send(Wanted::Mapping(mapping));
     }
 
-    /// Notes the files of a new image, which is stopped: the program, and what loads it.
+    /// Notes the files of a new image: the program, and what loads it.
     pub fn image(&mut self, pid: u32, process: u32) {
         let Ok(maps) = std::fs::read_to_string(format!("/proc/{pid}/maps")) else { return };
         let mut paths: Vec<&str> =
             maps.lines().filter_map(|line| Some(&line[line.find('/')?..])).collect();
         paths.dedup();
-        for path in paths {
-            let at = PathBuf::from(format!("/proc/{pid}/root{path}"));
-            if let Some(loaded) = self.known.look(Path::new(path), &at) {
-                self.handle.event(Loaded { process, ..loaded }.event(host::tsc(), 0));
-            }
-        }
+        let files = paths.into_iter().map(PathBuf::from).collect();
+        let mut open = OpenOptions::new();
+        let root = open.read(true).custom_flags(libc::O_PATH).open(format!("/proc/{pid}/root"));
+        let Ok(root) = root else { return };
+        let _ = self.wanted.send(Wanted::Image(Image { process, root, files }));
     }
 }
 
 impl Known {
+    fn image(&mut self, handle: &Handle, image: &Image) {
+        for path in &image.files {
+            let root = image.root.as_raw_fd();
+            let at = PathBuf::from(format!("/proc/self/fd/{root}{}", path.display()));
+            if let Some((loaded, _)) = self.look(path, &at) {
+                let process = image.process;
+                handle.event(Loaded { process, ..loaded }.event(host::tsc(), 0));
+            }
+        }
+    }
+
     fn mapped(&mut self, handle: &Handle, mapping: &Mapping) {
         let [fd, prot, flags, len, offset, _] = mapping.args;
         let link = PathBuf::from(format!("/proc/{}/fd/{fd}", mapping.tid));
         let Ok(path) = std::fs::read_link(&link) else { return };
-        let Some(loaded) = self.look(&path, &link) else { return };
+        let Some((loaded, file)) = self.look(&path, &link) else { return };
         let (process, thread) = (mapping.process, mapping.thread);
         let loaded = Loaded { process, thread, offset, ..loaded };
         // Programs and libraries are loaded from their files again; other files may have changed until
         // then, by the program itself.
         let is_code = prot & PROT_EXEC != 0 || flags & MAP_DENYWRITE != 0;
-        if !is_code && !loaded.hash.is_empty() && len <= STORED_MAX {
+        if let Some(file) = file.filter(|_| !is_code && len <= STORED_MAX) {
             let len = len.min(loaded.size.saturating_sub(offset));
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            let read = File::open(&link).and_then(|file| file.read_exact_at(&mut bytes, offset));
+            let read = file.read_exact_at(&mut bytes, offset);
             if read.is_ok() && handle.event_with_bytes(loaded.event(host::tsc(), len), bytes) {
                 return;
             }
@@ -100,20 +127,26 @@ impl Known {
         handle.event(loaded.event(host::tsc(), 0));
     }
 
-    /// Looks at a file. `at` leads to it, `path` is its name.
-    fn look(&mut self, path: &Path, at: &Path) -> Option<Loaded> {
+    /// Looks at a file, and opens it if it is a regular one. `at` leads to it, `path` is its name.
+    fn look(&mut self, path: &Path, at: &Path) -> Option<(Loaded, Option<File>)> {
         let metadata = at.metadata().ok()?;
-        let mut hash = Vec::new();
-        if metadata.is_file() {
-            let time = (metadata.mtime(), metadata.mtime_nsec());
-            let key = (metadata.dev(), metadata.ino(), metadata.size(), time.0, time.1);
-            if let Some(known) = self.0.get(&key) {
-                hash.clone_from(known);
-            } else {
-                hash = File::open(at).and_then(hash_of).ok()?;
-                self.0.insert(key, hash.clone());
-            }
+        if !metadata.is_file() {
+            return Some((Loaded::of(path, &metadata, Vec::new()), None));
         }
-        Some(Loaded::of(path, &metadata, hash))
+        // What is there may have been exchanged for a pipe, whose open would wait for a peer.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(at).ok()?;
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+        let time = (metadata.mtime(), metadata.mtime_nsec());
+        let key = (metadata.dev(), metadata.ino(), metadata.size(), time.0, time.1);
+        let hash = match self.0.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let hash = hash_of(&file).ok()?;
+                self.0.insert(key, hash.clone());
+                hash
+            }
+        };
+        Some((Loaded::of(path, &metadata, hash), Some(file)))
     }
 }
