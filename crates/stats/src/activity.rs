@@ -36,6 +36,8 @@ pub enum Activity {
     Memory,
     /// In other calls.
     Other,
+    /// The agent copies what a call gave.
+    Recording,
     /// Waits for a lock or another thread.
     Lock,
     /// Waits at a pipe.
@@ -53,7 +55,7 @@ pub enum Activity {
 }
 
 /// All activities, with key and name.
-pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
+pub const ACTIVITIES: [(Activity, &str, &str); 17] = [
     (Activity::Outside, "outside", "outside calls"),
     (Activity::Sync, "sync", "sync"),
     (Activity::Read, "read", "reading files"),
@@ -63,6 +65,7 @@ pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
     (Activity::Spawn, "spawn", "making processes"),
     (Activity::Memory, "memory", "mapping memory"),
     (Activity::Other, "other", "other calls"),
+    (Activity::Recording, "recording", "being recorded"),
     (Activity::Lock, "lock", "waiting for locks and threads"),
     (Activity::Pipe, "pipe", "waiting at pipes"),
     (Activity::Network, "network", "waiting for the network"),
@@ -76,7 +79,7 @@ const COUNT: usize = ACTIVITIES.len();
 /// Number of ranks, see [`Activity::rank`].
 const RANKS: usize = 4;
 /// The activities of each rank: a bit each.
-const OF_RANK: [u16; RANKS] = {
+const OF_RANK: [u32; RANKS] = {
     let mut masks = [0; RANKS];
     let mut at = 0;
     while at < COUNT {
@@ -177,12 +180,12 @@ pub struct Activities {
     now_ns: u64,
     /// What each live thread does.
     threads: HashMap<u32, Activity>,
-    /// When calls in flight end, the next one first.
-    returns: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When threads will do something else, and what: the next one first.
+    changes: BinaryHeap<Reverse<(u64, u32, Activity)>>,
     /// Number of threads by what they do.
     doing: [u32; COUNT],
     /// Activities that are done: a bit each.
-    done: u16,
+    done: u32,
     /// Number of threads by the rank of what they do.
     by_rank: [u32; RANKS],
     sums: [f64; COUNT],
@@ -196,7 +199,7 @@ impl Default for Activities {
         Activities {
             now_ns: 0,
             threads: HashMap::new(),
-            returns: BinaryHeap::new(),
+            changes: BinaryHeap::new(),
             doing: [0; COUNT],
             done: 0,
             by_rank: [0; RANKS],
@@ -211,13 +214,13 @@ impl Default for Activities {
 impl Activities {
     /// Moves on to a time: calls that end until then do.
     fn advance(&mut self, to_ns: u64) {
-        while let Some(Reverse((end_ns, thread))) = self.returns.peek().copied() {
-            if end_ns > to_ns {
+        while let Some(Reverse((at_ns, thread, activity))) = self.changes.peek().copied() {
+            if at_ns > to_ns {
                 break;
             }
-            self.returns.pop();
-            self.pass(end_ns);
-            self.set(thread, Some(Activity::Outside));
+            self.changes.pop();
+            self.pass(at_ns);
+            self.set(thread, Some(activity));
         }
         self.pass(to_ns);
     }
@@ -277,7 +280,7 @@ impl Activities {
 
     /// Returns the result.
     pub fn finish(mut self) -> WallTime {
-        while let Some(Reverse((end_ns, _))) = self.returns.peek().copied() {
+        while let Some(Reverse((end_ns, ..))) = self.changes.peek().copied() {
             self.advance(end_ns);
         }
         WallTime {
@@ -292,8 +295,12 @@ impl Activities {
 impl Watch for Activities {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let moment = visit.moment;
-        self.advance(moment.enter_ns);
         let thread = moment.event.thread;
+        if moment.asked_ns < moment.enter_ns {
+            self.advance(moment.asked_ns);
+            self.set(thread, Some(Activity::Recording));
+        }
+        self.advance(moment.enter_ns);
         match &moment.event.kind {
             EventKind::Start { .. } => self.set(thread, Some(Activity::Outside)),
             EventKind::End { .. } => self.set(thread, None),
@@ -301,7 +308,11 @@ impl Watch for Activities {
             EventKind::Call(call) if moment.submitted_ns.is_none() => {
                 self.set(thread, Some(Activity::of(call, moment)));
                 if let Some(exit_ns) = moment.exit_ns {
-                    self.returns.push(Reverse((exit_ns.max(moment.enter_ns), thread)));
+                    let left_ns = moment.left_ns.unwrap_or(exit_ns).max(exit_ns);
+                    if left_ns > exit_ns {
+                        self.changes.push(Reverse((exit_ns, thread, Activity::Recording)));
+                    }
+                    self.changes.push(Reverse((left_ns, thread, Activity::Outside)));
                 }
             }
             _ => {}
