@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use model::Conditions;
-use run_diff::{By, Comparison, Run};
+use run_diff::{By, Comparison, Run, Same, Wanted};
 use stats::sheet::Sheet;
+use trace::Trace;
 
 use crate::failure::Failure;
 use crate::stat::{self, Chosen, csv, json, text};
@@ -28,8 +29,8 @@ const ROWS_SHOWN: usize = 8;
 ///
 /// Files that have other names in each run by chance are taken for the same: their path is the same but
 /// for the number of a pipe or socket, the working directory, the id of a process of that run, or the
-/// random part of a name in a directory for temporary files. Those of one such name are summed up. All
-/// others are new or gone.
+/// random part of a name in a directory for temporary files. Those of one such name are summed up. --same
+/// names others. All that is left is new or gone.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "reenact diff [OPTIONS] [A B]\n       reenact diff [OPTIONS] A1 A2... -- B1 B2...",
@@ -37,6 +38,7 @@ const ROWS_SHOWN: usize = 8;
 Examples:
   reenact diff before.rnt after.rnt
   reenact diff before.*.rnt -- after.*.rnt
+  reenact diff before.rnt after.rnt --same /opt/app-1.4=/opt/app-1.5
   reenact diff before.rnt after.rnt --by file --sort b_bytes --limit 50
   reenact diff before.rnt after.rnt --call %file --path '/var/*'
   reenact diff before.rnt after.rnt --json | jq '.new_files[].file'"
@@ -55,6 +57,11 @@ pub struct Args {
     /// the program calls are made; best of recordings with --stack)
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<WordBy>,
+
+    /// Files whose paths begin with OLD in A are those whose paths begin with NEW in B; may be given
+    /// several times. What does not begin with `/` counts from where each program began
+    #[arg(long, value_name = "OLD=NEW", value_parser = same)]
+    same: Vec<Same>,
 
     #[command(flatten)]
     only: filter::Options,
@@ -122,17 +129,30 @@ impl WordBy {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let paths = sides(&args)?;
     let conditions = args.only.conditions();
+    // Of two runs it is told where they part; there is no such place of several.
+    let course = args.by.is_none() && paths.iter().all(|side| side.len() == 1);
+    let mut wanted =
+        Wanted { sites: args.by == Some(WordBy::Site), course, same: args.same.clone() };
     let mut unread = Ok(());
-    let mut read = |paths: &[PathBuf]| -> Result<Vec<Run>, Failure> {
+    let mut traces = Vec::new();
+    let mut read = |paths: &[PathBuf], wanted: &Wanted| -> Result<Vec<Run>, Failure> {
         let mut runs = Vec::new();
         for path in paths {
-            let run = gather(path, &conditions, args.by == Some(WordBy::Site), &mut unread)?;
+            let (trace, run) = gather(path, &conditions, wanted, &mut unread)?;
             runs.push(run);
+            if course {
+                traces.push(trace);
+            }
         }
         Ok(runs)
     };
-    let (a, b) = (read(&paths[0])?, read(&paths[1])?);
-    let comparison = Comparison::new(a, b);
+    let a = read(&paths[0], &wanted)?;
+    wanted.same.clear();
+    let b = read(&paths[1], &wanted)?;
+    let mut comparison = Comparison::new(a, b);
+    if let [a, b] = &traces[..] {
+        comparison.align([a, b], &conditions);
+    }
     let mut sheet = match args.by {
         Some(by) => comparison.sheet_by(by.by()),
         None => {
@@ -178,6 +198,14 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
+/// Parses what is called the same: `OLD=NEW`.
+fn same(text: &str) -> Result<Same, String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.into(), new.into())),
+        _ => Err(format!("'{text}' names no two paths; write OLD=NEW")),
+    }
+}
+
 /// Returns the recordings of both sides.
 fn sides(args: &Args) -> Result<[Vec<PathBuf>; 2], Failure> {
     let (first, second) = (&args.first, &args.second);
@@ -206,15 +234,64 @@ fn sides(args: &Args) -> Result<[Vec<PathBuf>; 2], Failure> {
 fn gather(
     path: &Path,
     conditions: &Conditions,
-    by_site: bool,
+    wanted: &Wanted,
     unread: &mut Result<(), Failure>,
-) -> Result<Run, Failure> {
+) -> Result<(Trace, Run), Failure> {
     let trace = source::open(path)?;
-    let run = run_diff::gather(&trace, conditions, by_site);
+    let run = run_diff::gather(&trace, conditions, wanted);
     source::warn_of_unknown_events(path, &trace);
     let told = source::tell_unread(path, &trace, &run.unread);
     if unread.is_ok() {
         *unread = told;
     }
-    Ok(run)
+    Ok((trace, run))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::sample::{self, End};
+
+    fn compared(a: &Trace, b: &Trace) -> Comparison {
+        let conditions = Conditions::default();
+        let wanted = Wanted { sites: true, course: true, same: Vec::new() };
+        let gather = |trace| vec![run_diff::gather(trace, &conditions, &wanted)];
+        let mut comparison = Comparison::new(gather(a), gather(b));
+        comparison.align([a, b], &conditions);
+        comparison
+    }
+
+    /// Compares two traces either way, and formats what comes out.
+    pub fn look(a: &Trace, b: &Trace) {
+        for (a, b) in [(a, b), (b, a)] {
+            let comparison = compared(a, b);
+            let names = ["a.rnt".to_string()];
+            let sheets = [comparison.sheet([&names, &names]), comparison.sheet_by(By::Site)];
+            for sheet in sheets {
+                let mut out = Vec::new();
+                text::write(&mut out, &sheet, text::Look::default()).expect("memory takes all");
+                csv::write(&mut out, &sheet).expect("memory takes all");
+                assert!(!out.contains(&0x1b), "a control sequence reaches the terminal");
+                out.clear();
+                json::write(&mut out, "diff", &sheet).expect("memory takes all");
+                let value: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
+                assert_eq!(value["view"], "diff");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_as_itself() {
+        let open = || Trace::from_stream(Cursor::new(sample::trace(End::Whole))).unwrap();
+        let (a, b) = (open(), open());
+        look(&a, &b);
+        let comparison = compared(&a, &b);
+        assert!(comparison.did_the_same());
+        let lines = comparison.lines();
+        assert!(lines[0].contains("as long as A (0%)"), "{lines:?}");
+        assert!(lines[2].starts_with("Both made the same calls"), "{lines:?}");
+        assert!(lines[3].contains("in the same order"), "{lines:?}");
+    }
 }

@@ -92,7 +92,7 @@ fn kind(value: &Cell) -> Option<&'static str> {
         Cell::ChangeShare(_) => "share_change",
         Cell::Name(_) => "name",
         Cell::Branch(..) => "branch",
-        Cell::Word(_) => "word",
+        Cell::Word(_) | Cell::Line(_) => "word",
         Cell::Counts(_) => "counts",
     })
 }
@@ -110,6 +110,7 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
             json.str(&shown(name));
         }),
         Cell::Word(word) => json.str(word),
+        Cell::Line(line) => json.str(line),
         Cell::Counts(counts) => json.array(|json| {
             for (word, count) in counts.iter().take(COUNTS_MAX) {
                 json.array(|json| {

@@ -2,16 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use model::Conditions;
 use stats::histogram::Sparse;
+use trace::Trace;
 
 use crate::amounts::Amounts;
 use crate::gather::{By, CallAndFile, Named, Run};
+use crate::parting::{self, Alignment};
 use crate::rank_test::p_value;
 
 /// Two sides, each with one run or more.
 pub struct Comparison {
     /// The runs of each side, by the same names.
     pub sides: [Vec<Run>; 2],
+    /// Where two runs part, if that was looked for.
+    pub alignment: Option<Alignment>,
 }
 
 /// What was measured of something on one side: medians of its runs.
@@ -104,7 +109,16 @@ impl Comparison {
         let mut sides = [a, b];
         unify_files(&mut sides);
         unify_first_programs(&mut sides);
-        Comparison { sides }
+        Comparison { sides, alignment: None }
+    }
+
+    /// Looks where two runs part, if their calls were followed.
+    pub fn align(&mut self, traces: [&Trace; 2], conditions: &Conditions) {
+        let [[a], [b]] = self.sides.each_ref().map(Vec::as_slice) else { return };
+        if let (Some(of_a), Some(of_b)) = (&a.course, &b.course) {
+            let namings = [&a.naming, &b.naming];
+            self.alignment = parting::compare(traces, [of_a, of_b], namings, conditions);
+        }
     }
 
     /// Returns true if a side has several runs.

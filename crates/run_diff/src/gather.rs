@@ -14,7 +14,8 @@ use trace::Trace;
 use trace::event::{Call, EventKind};
 
 use crate::amounts::{Amounts, Counted, Groups};
-use crate::names::{Naming, object};
+use crate::names::{Naming, Same, object};
+use crate::parting::Course;
 
 /// Limit for the threads whose calls are known at a time.
 const THREADS_MAX: usize = 1 << 16;
@@ -81,6 +82,8 @@ pub struct Run {
     pub tasks: [u64; 2],
     /// What its names mean.
     pub naming: Naming,
+    /// The calls of each thread, as hashes, if asked for.
+    pub course: Option<Course>,
     /// Calls that are in no group.
     pub left_out: u64,
     /// What could not be read.
@@ -114,18 +117,30 @@ impl Run {
     }
 }
 
+/// What is wanted beside what every comparison needs.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Places in programs.
+    pub sites: bool,
+    /// The order of calls.
+    pub course: bool,
+    /// Files that have other names on the other side.
+    pub same: Vec<Same>,
+}
+
 /// Reads a recording.
-pub fn gather(trace: &Trace, conditions: &Conditions, by_site: bool) -> Run {
-    let parts = Parts { chains: by_site.then(Chains::default), ..Parts::default() };
+pub fn gather(trace: &Trace, conditions: &Conditions, wanted: &Wanted) -> Run {
+    let parts = Parts { chains: wanted.sites.then(Chains::default), ..Parts::default() };
     let mut pass = Pass {
         activities: Activities::telling(parts),
         errors: HashMap::new(),
-        naming: Naming::default(),
+        naming: Naming::saying(wanted.same.clone()),
         tasks: [0; 2],
+        course: wanted.course.then(Course::default),
     };
     let (files, unread) = pass::in_order(trace, conditions, &mut pass);
     let is_whole = conditions.accepts_all();
-    let Pass { activities, errors, naming, tasks } = pass;
+    let Pass { activities, errors, naming, tasks, course } = pass;
     let (wall, parts) = activities.finish_telling();
     let errors = errors.into_iter().map(|((nr, errno), failed)| {
         ((word(nr), errno_name(errno).into_owned().into_bytes()), failed)
@@ -148,6 +163,7 @@ pub fn gather(trace: &Trace, conditions: &Conditions, by_site: bool) -> Run {
             first_program: None,
             tasks,
             naming,
+            course,
             left_out: 0,
             unread,
         },
@@ -315,10 +331,11 @@ impl Parts {
 
     /// Gives all groups their names.
     fn into_run(mut self, files: &Namespace, run: Run) -> Run {
-        let mut paths = Paths::of(files);
+        let (mut paths, naming) = (Paths::of(files), run.naming.clone());
         let mut known: HashMap<FileId, Vec<u8>> = HashMap::new();
-        let mut path =
-            |id: FileId| known.entry(id).or_insert_with(|| object(&paths.next(id))).clone();
+        let mut path = |id: FileId| {
+            known.entry(id).or_insert_with(|| naming.renamed(object(&paths.next(id)))).clone()
+        };
         let programs: HashMap<u32, Vec<u8>> =
             self.programs_known.into_iter().map(|(name, id)| (id, name)).collect();
         let program = |id: u32| programs.get(&id).cloned().unwrap_or_default();
@@ -379,6 +396,7 @@ struct Pass {
     errors: HashMap<(u16, i32), Failed>,
     naming: Naming,
     tasks: [u64; 2],
+    course: Option<Course>,
 }
 
 impl Pass {
@@ -404,16 +422,12 @@ impl Pass {
     /// Notes who there is.
     fn task(&mut self, moment: &Moment<'_>) {
         match &moment.event.kind {
-            EventKind::Start { how, pid, tid, .. } => {
+            EventKind::Start { how, .. } => {
                 let is_thread = *how == trace::event::StartHow::Thread;
                 self.tasks[0] += u64::from(!is_thread);
                 self.tasks[1] += 1;
-                [*pid, *tid].into_iter().for_each(|id| self.naming.id(id));
             }
             EventKind::State(state) => {
-                if self.naming.directory.is_empty() {
-                    self.naming.directory.clone_from(&state.cwd);
-                }
                 let parts = self.activities.shares();
                 let labels = parts.labels.values_mut();
                 let same = labels.filter(|label| label.process == state.process);
@@ -437,6 +451,10 @@ impl Watch for Pass {
         // What the thread did until now is told of before it does something else.
         self.activities.add(visit);
         self.task(moment);
+        self.naming.note(&moment.event.kind);
+        if let Some(course) = &mut self.course {
+            course.add(moment, visit.wanted, &self.naming);
+        }
         let parts = self.activities.shares();
         if let Some(chains) = &mut parts.chains {
             chains.add(moment, visit.contents);

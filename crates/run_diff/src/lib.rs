@@ -8,9 +8,11 @@ mod amounts;
 mod comparison;
 mod gather;
 mod names;
+mod parting;
 mod rank_test;
 mod tables;
 mod verdict;
 
 pub use comparison::Comparison;
-pub use gather::{By, Run, gather};
+pub use gather::{By, Run, Wanted, gather};
+pub use names::Same;

@@ -9,9 +9,12 @@
 //! - a path below the run's first working directory: it begins with `.` instead;
 //! - a number that is the id of a process or thread of that very run;
 //! - below a directory for temporary files: the part of the first name that looks random, at least six
-//!   letters and digits, in which letters and digits, or small and capital letters, are mixed.
+//!   letters and digits, in which letters and digits, or small and capital letters, are mixed; or `tmp` and
+//!   eight of them, as Python has it.
 
 use std::collections::HashSet;
+
+use trace::event::EventKind;
 
 /// What stands for what differs.
 const ANY: u8 = b'*';
@@ -30,11 +33,56 @@ pub struct Naming {
     /// The working directory that the first process began in.
     pub directory: Vec<u8>,
     ids: HashSet<u64>,
+    /// How names begin, and how they are to begin: what a user says is the same.
+    same: Vec<Same>,
 }
 
+/// How names of one side begin, and how those of the same files on the other side do.
+pub type Same = (Vec<u8>, Vec<u8>);
+
 impl Naming {
-    /// Notes the id of a process or thread.
-    pub fn id(&mut self, id: u32) {
+    /// Begins with what a user says is the same.
+    pub fn saying(same: Vec<Same>) -> Naming {
+        Naming { same, ..Naming::default() }
+    }
+
+    /// Begins anew, with what a user says.
+    pub fn anew(&self) -> Naming {
+        Naming::saying(self.same.clone())
+    }
+
+    /// Returns a name as the other side has it, if a user says so.
+    pub fn renamed(&self, name: Vec<u8>) -> Vec<u8> {
+        for (from, to) in &self.same {
+            let [from, to] = [from, to].map(|name| self.absolute(name));
+            if let Some(rest) = name.strip_prefix(&from[..]) {
+                return [&to[..], rest].concat();
+            }
+        }
+        name
+    }
+
+    fn absolute(&self, name: &[u8]) -> Vec<u8> {
+        match name.first() {
+            Some(b'/') => name.to_vec(),
+            _ => [&self.directory[..], b"/", name].concat(),
+        }
+    }
+
+    /// Notes what an event tells.
+    pub fn note(&mut self, event: &EventKind) {
+        match event {
+            EventKind::Start { pid, tid, .. } => {
+                [*pid, *tid].into_iter().for_each(|id| self.id(id))
+            }
+            EventKind::State(state) if self.directory.is_empty() => {
+                self.directory.clone_from(&state.cwd);
+            }
+            _ => {}
+        }
+    }
+
+    fn id(&mut self, id: u32) {
         if self.ids.len() < IDS_MAX {
             self.ids.insert(id.into());
         }
@@ -45,7 +93,8 @@ impl Naming {
         if !name.starts_with(b"/") {
             return object(name);
         }
-        let name = self.relative(name);
+        let name = self.renamed(name.to_vec());
+        let name = self.relative(&name);
         self.without_ids(&without_random(&name))
     }
 
@@ -110,7 +159,9 @@ fn masked(name: &[u8]) -> Vec<u8> {
         let has = |fits: fn(&u8) -> bool| part.iter().any(fits);
         let is_mixed = (has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic))
             || (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase));
-        let is_random = part.len() >= RANDOM_LEAST && is_letter(&part[0]) && is_mixed;
+        let is_pythons = part.len() == 11 && part.starts_with(b"tmp");
+        let is_random =
+            part.len() >= RANDOM_LEAST && is_letter(&part[0]) && (is_mixed || is_pythons);
         if is_random { out.push(ANY) } else { out.extend_from_slice(part) }
     }
     out
@@ -134,11 +185,26 @@ mod tests {
         check("/tmp/ccAb12Xy.s", "/tmp/*.s");
         check("/tmp/tmp.Xa3bQ9kL12/out/data", "/tmp/tmp.*/out/data");
         check("/var/tmp/etilqs_3f9a0b2c", "/var/tmp/*");
+        check("/tmp/tmpqwertyui/x", "/tmp/*/x");
         check("/run/user/1000/dbus-aB3dE5fG", "/run/user/1000/dbus-*");
         check("/home/a/work/x/log.4711", "./x/log.*");
         check("/proc/4711/stat", "/proc/*/stat");
         check("pipe:[123456]", "pipe:[*]");
         check("anon_inode:[eventfd]", "anon_inode:[eventfd]");
+    }
+
+    #[test]
+    fn what_a_user_calls_the_same_is() {
+        let mut naming = Naming::saying(vec![
+            (b"a.db".to_vec(), b"b.db".to_vec()),
+            (b"/opt/v1/".to_vec(), b"/opt/v2/".to_vec()),
+        ]);
+        naming.directory = b"/place".to_vec();
+        let renamed = |name: &str| String::from_utf8(naming.renamed(name.into())).unwrap();
+        assert_eq!(renamed("/place/a.db-journal"), "/place/b.db-journal");
+        assert_eq!(renamed("/opt/v1/lib/x"), "/opt/v2/lib/x");
+        assert_eq!(renamed("/a.db"), "/a.db");
+        assert_eq!(naming.pattern(b"/place/a.db"), naming.pattern(b"/place/b.db"));
     }
 
     #[test]

@@ -8,10 +8,8 @@ use stats::sheet::{Cell, Fact, Sheet, Table, Unit};
 
 use crate::comparison::{Comparison, Measured, Pair, Row};
 use crate::gather::{By, Run};
-use crate::verdict;
-
-/// Names of what stands on each side: rows of `runs`.
-const SIDES: [&str; 2] = ["A", "B"];
+use crate::parting::{Alignment, Line, Parting};
+use crate::verdict::{self, SIDES};
 
 impl Comparison {
     /// Returns what is said in words.
@@ -28,7 +26,10 @@ impl Comparison {
             tables.push(self.table(By::Process));
         }
         tables.extend([self.only_on(1), self.only_on(0), self.errors()]);
-        Sheet { facts: self.facts(), tables, notes: self.notes() }
+        tables.extend([self.parting(), self.partings()]);
+        let mut notes = self.notes();
+        notes.extend(self.commands(names));
+        Sheet { facts: self.facts(), tables, notes }
     }
 
     /// Returns the table by something alone.
@@ -63,7 +64,7 @@ impl Comparison {
         let run = self.pair(Run::run_ns);
         let fact = |key, value| Fact { key, title: "", value };
         let words = verdict::lines(self).into_iter();
-        let mut facts: Vec<Fact> = ["verdict", "chance", "work"]
+        let mut facts: Vec<Fact> = ["verdict", "chance", "work", "order"]
             .into_iter()
             .zip(words)
             .map(|(key, text)| fact(key, Cell::Word(Cow::Owned(text))))
@@ -221,6 +222,93 @@ impl Comparison {
         table
     }
 
+    /// Returns the calls around the place where two runs part.
+    fn parting(&self) -> Table {
+        let columns = [
+            ("side", " "),
+            ("a_seq", "A no."),
+            ("b_seq", "B no."),
+            ("thread", ""),
+            ("call", "call"),
+        ];
+        let mut table = Table::new("parting", "Where they part", &columns);
+        table.fixed = true;
+        let Some(parting) = self.places().first() else { return table };
+        let mut add = |side: &'static str, a: Option<&Line>, b: Option<&Line>| {
+            let Some(line) = a.or(b) else { return };
+            let thread = line.ids.1.map_or(Cell::Nothing, |tid| Cell::Id(tid.into()));
+            let text = Cell::Line(line.text.clone());
+            table.row(vec![Cell::word(side), seq(a), seq(b), thread, text]);
+        };
+        for (number, line) in parting.before[0].iter().enumerate() {
+            add("both", Some(line), parting.before[1].get(number));
+        }
+        parting.after[0].iter().for_each(|line| add(SIDES[0], Some(line), None));
+        parting.after[1].iter().for_each(|line| add(SIDES[1], None, Some(line)));
+        table
+    }
+
+    /// Returns where threads part, the first in time first.
+    fn places(&self) -> &[Parting] {
+        match &self.alignment {
+            Some(Alignment::Part { partings, .. }) => partings,
+            _ => &[],
+        }
+    }
+
+    /// Returns the place of each thread that parts, if several do.
+    fn partings(&self) -> Table {
+        let columns = [
+            ("equal", "equal"),
+            ("a_seq", "A no."),
+            ("b_seq", "B no."),
+            ("a_thread", ""),
+            ("b_thread", ""),
+            ("a_call", "A goes on with"),
+            ("b_call", "B goes on with"),
+        ];
+        let mut table = Table::new("partings", "Where each thread parts", &columns);
+        let places = self.places();
+        for parting in places.iter().filter(|_| places.len() > 1) {
+            let lines = parting.after.each_ref().map(|lines| lines.first());
+            let text = |line: Option<&Line>| match line {
+                Some(line) => Cell::Line(line.text.clone()),
+                None => Cell::word("(its end)"),
+            };
+            let thread = |side: usize| {
+                let line = lines[side].or(parting.before[side].last());
+                line.and_then(|line| line.ids.1).map_or(Cell::Nothing, |tid| Cell::Id(tid.into()))
+            };
+            table.row(vec![
+                Cell::Count(parting.equal),
+                seq(lines[0]),
+                seq(lines[1]),
+                thread(0),
+                thread(1),
+                text(lines[0]),
+                text(lines[1]),
+            ]);
+        }
+        table
+    }
+
+    /// Returns the commands that show the calls around that place.
+    fn commands(&self, names: [&[String]; 2]) -> Vec<String> {
+        let Some(parting) = self.places().first() else { return Vec::new() };
+        let mut commands = Vec::new();
+        for side in [0, 1] {
+            let first = parting.before[side].first().or(parting.after[side].first());
+            if let (Some(line), Some(name)) = (first, names[side].first()) {
+                let tid = line.ids.1.map(|tid| format!(" --tid {tid}")).unwrap_or_default();
+                let since_us = line.enter_ns / 1000;
+                commands.push(format!(
+                    "reenact show {name} --seq{tid} --since {since_us}us --limit 20"
+                ));
+            }
+        }
+        commands
+    }
+
     fn errors(&self) -> Table {
         let columns = [
             ("call", "call"),
@@ -329,6 +417,10 @@ fn cells(row: &Row, has_spread: bool) -> Vec<Cell> {
         _ => "",
     }));
     cells
+}
+
+fn seq(line: Option<&Line>) -> Cell {
+    line.and_then(|line| line.seq).map_or(Cell::Nothing, Cell::Id)
 }
 
 fn ns(value: f64) -> Cell {

@@ -5,6 +5,7 @@ use render::escape::escaped;
 
 use crate::comparison::{Comparison, Pair, Row};
 use crate::gather::By;
+use crate::parting::{Alignment, Line};
 use crate::rank_test::SIGNIFICANT;
 
 /// A change below this part of the time is called none.
@@ -12,9 +13,43 @@ const EQUAL_SHARE: f64 = 0.01;
 /// A file explains what a call took more if it explains this part of it.
 const EXPLAINS_SHARE: f64 = 0.5;
 
+/// What the sides are called.
+pub const SIDES: [&str; 2] = ["A", "B"];
+
 /// Returns what is said first, a line for each thing.
 pub fn lines(comparison: &Comparison) -> Vec<String> {
-    vec![time(comparison), chance(comparison), work(comparison)]
+    let mut lines = vec![time(comparison), chance(comparison), work(comparison)];
+    lines.extend(comparison.alignment.as_ref().map(order));
+    lines
+}
+
+/// Says whether the calls came in the same order.
+fn order(alignment: &Alignment) -> String {
+    let (partings, threads) = match alignment {
+        Alignment::Same { threads: 1 } => return "The calls came in the same order.".into(),
+        Alignment::Same { threads } => {
+            let threads = show_count(*threads);
+            return format!("Each of {threads} threads made its calls in the same order.");
+        }
+        Alignment::Part { partings, threads } => (partings, threads),
+    };
+    let Some(first) = partings.first() else { return String::new() };
+    let equal = counted(first.equal, "equal call", "equal calls");
+    let place = |side: usize| match first.after[side].first() {
+        Some(Line { seq: Some(seq), .. }) => format!("{} at call {seq}", SIDES[side]),
+        Some(_) => format!("{} goes on", SIDES[side]),
+        None => format!("{} ends", SIDES[side]),
+    };
+    match threads {
+        [_, 1] => format!("They part after {equal}: {}, {}.", place(0), place(1)),
+        [parted, shared] => format!(
+            "They part, first after {equal} of a thread: {}, {}; {} of {} part at some place.",
+            place(0),
+            place(1),
+            show_count(*parted),
+            counted(*shared, "thread", "threads")
+        ),
+    }
 }
 
 fn ns(value: f64) -> String {

@@ -83,6 +83,8 @@ pub enum Cell {
     Branch(u32, Vec<u8>),
     /// A word from this program.
     Word(Cow<'static, str>),
+    /// A line as `show` prints it: names in it are harmless already.
+    Line(String),
     /// Words from this program, each with a count.
     Counts(Vec<(Cow<'static, str>, u64)>),
 }
@@ -115,7 +117,9 @@ impl Cell {
             Cell::Change(_, n) => Some(n.unsigned_abs() as f64),
             Cell::ChangeShare(n) => Some(n.abs()),
             Cell::Counts(counts) => Some(counts.iter().map(|(_, n)| *n as f64).sum()),
-            Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) => None,
+            Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) | Cell::Line(_) => {
+                None
+            }
         }
     }
 }
@@ -126,6 +130,7 @@ impl Cell {
         match self {
             Cell::Name(name) | Cell::Branch(_, name) => name,
             Cell::Word(word) => word.as_bytes(),
+            Cell::Line(line) => line.as_bytes(),
             _ => &[],
         }
     }

@@ -28,6 +28,7 @@ fn field(cell: &Cell) -> String {
         Cell::Change(_, n) => n.to_string(),
         Cell::Name(name) | Cell::Branch(_, name) => quoted(&escaped(name)),
         Cell::Word(word) => quoted(word),
+        Cell::Line(line) => quoted(line),
         Cell::Counts(counts) => {
             let words: Vec<String> =
                 counts.iter().map(|(word, count)| format!("{word} {count}")).collect();

@@ -51,6 +51,7 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
         Cell::Change(_, n) => json.int(*n),
         Cell::Name(name) | Cell::Branch(_, name) => json.bytes(name),
         Cell::Word(word) => json.str(word),
+        Cell::Line(line) => json.str(line),
         Cell::Counts(counts) => json.object(|json| {
             counts.iter().for_each(|(word, count)| json.key(word).uint(*count));
         }),

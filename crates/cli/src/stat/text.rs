@@ -191,6 +191,7 @@ pub fn show(cell: &Cell) -> String {
         Cell::Name(name) => named(0, name),
         Cell::Branch(depth, name) => named(*depth, name),
         Cell::Word(word) => word.to_string(),
+        Cell::Line(line) => line.clone(),
         Cell::Counts(counts) => {
             let shown = counts.iter().take(COUNTS_SHOWN);
             let mut words: Vec<String> =
