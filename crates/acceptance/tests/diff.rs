@@ -236,7 +236,12 @@ cat /proc/$$/comm > /dev/null
     let names = |table: &str| -> Vec<&str> {
         rows(&found, table).iter().filter_map(|row| row["file"].as_str()).collect()
     };
-    ensure!(names("new_files").is_empty() && names("gone_files").is_empty(), "{found}");
+    ensure!(
+        names("new_files").is_empty() && names("gone_files").is_empty(),
+        "{} {}",
+        found["new_files"],
+        found["gone_files"]
+    );
     let files = names("files");
     ensure!(
         files.contains(&"/tmp/tmp.*") && files.contains(&"./log.*") && files.contains(&"pipe:[*]"),
