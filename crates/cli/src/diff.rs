@@ -174,6 +174,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Compares two recordings in all that happened in them.
+pub fn compared(traces: [&Trace; 2]) -> Comparison {
+    let conditions = Conditions::default();
+    let wanted = Wanted { course: true, ..Wanted::default() };
+    let [a, b] = traces.map(|trace| vec![run_diff::gather(trace, &conditions, &wanted)]);
+    let mut comparison = Comparison::new(a, b);
+    comparison.align(traces, &conditions);
+    comparison
+}
+
 fn print(args: &Args, comparison: &Comparison, sheet: &Sheet) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -254,21 +264,14 @@ pub mod tests {
     use super::*;
     use crate::sample::{self, End};
 
-    fn compared(a: &Trace, b: &Trace) -> Comparison {
-        let conditions = Conditions::default();
-        let wanted = Wanted { sites: true, course: true, same: Vec::new() };
-        let gather = |trace| vec![run_diff::gather(trace, &conditions, &wanted)];
-        let mut comparison = Comparison::new(gather(a), gather(b));
-        comparison.align([a, b], &conditions);
-        comparison
-    }
-
     /// Compares two traces either way, and formats what comes out.
     pub fn look(a: &Trace, b: &Trace) {
         for (a, b) in [(a, b), (b, a)] {
-            let comparison = compared(a, b);
-            let names = ["a.rnt".to_string()];
-            let sheets = [comparison.sheet([&names, &names]), comparison.sheet_by(By::Site)];
+            let (comparison, names) = (compared([a, b]), ["a.rnt".to_string()]);
+            let wanted = Wanted { sites: true, ..Wanted::default() };
+            let with_sites = |trace| vec![run_diff::gather(trace, &Conditions::default(), &wanted)];
+            let by_site = Comparison::new(with_sites(a), with_sites(b)).sheet_by(By::Site);
+            let sheets = [comparison.sheet([&names, &names]), by_site];
             for sheet in sheets {
                 let mut out = Vec::new();
                 text::write(&mut out, &sheet, text::Look::default()).expect("memory takes all");
@@ -287,7 +290,7 @@ pub mod tests {
         let open = || Trace::from_stream(Cursor::new(sample::trace(End::Whole))).unwrap();
         let (a, b) = (open(), open());
         look(&a, &b);
-        let comparison = compared(&a, &b);
+        let comparison = compared([&a, &b]);
         assert!(comparison.did_the_same());
         let lines = comparison.lines();
         assert!(lines[0].contains("as long as A (0%)"), "{lines:?}");
