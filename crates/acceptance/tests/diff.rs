@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         trials.add_for_both("names_by_chance", None, names_by_chance);
         trials.add_for_both("several_runs", None, several_runs);
         trials.add_for_both("command_line", None, command_line);
+        trials.add_for_both("repeated", None, repeated);
         Ok(())
     })
 }
@@ -320,5 +321,35 @@ fn command_line(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     let latest = run(&[])?.success("diff of the latest")?;
     ensure!(latest.errors().contains("A is true.rnt.old, B is true.rnt"), "{}", latest.errors());
+    Ok(())
+}
+
+/// `record --repeat` makes several recordings, which end as the last run and when a signal comes.
+fn repeated(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let record = |words: &[&str]| {
+        let mut command = place.command(&stage.reenact);
+        command.args(["record", "--repeat", "3"]).args(words);
+        place.run(&mut command)
+    };
+    // What PROGRAM is given is not for us.
+    let script = "echo $1 >> log; exit 3";
+    let three = record(&["-o", "s.rnt", "--", "sh", "-c", script, "sh", "--repeat"])?;
+    ensure!(three.status.code() == Some(3), "{}", three.status);
+    let log = std::fs::read_to_string(place.work().join("log")).map_err(|e| e.to_string())?;
+    ensure!(log == "--repeat\n".repeat(3), "{log}");
+    ensure!(three.errors().contains("3 runs took "), "{}", three.errors());
+    ensure!(three.errors().contains("reenact diff s.1.rnt s.2.rnt s.3.rnt"), "{}", three.errors());
+    let mut diff = place.command(&stage.reenact);
+    diff.args(["diff", "s.1.rnt", "s.2.rnt", "--", "s.3.rnt"]);
+    place.run(&mut diff)?.success("diff")?;
+    // A signal ends the run and the rest.
+    let ended = record(&["-o", "k.rnt", "sh", "-c", "kill -TERM $$; sleep 60"])?;
+    ensure!(ended.errors().contains("no more follow"), "{}", ended.errors());
+    ensure!(!place.work().join("k.2.rnt").exists(), "a run came after the signal");
+    // What cannot be started is not tried again.
+    let none = record(&["./nothing"])?;
+    ensure!(none.status.code() == Some(127), "{}", none.status);
+    ensure!(none.errors().lines().count() == 1, "{}", none.errors());
     Ok(())
 }
