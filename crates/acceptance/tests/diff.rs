@@ -307,6 +307,7 @@ fn command_line(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for (words, said) in [
         (&["missing.rnt"][..], "a second recording is missing"),
         (&["a", "b", "c"], "which of these are A"),
+        (&["a", "--", "b", "--json"], "options come before"),
         (&["--same", "a", name(&a), name(&b)], "write OLD=NEW"),
         (&["--sort", "nothing", name(&a), name(&b)], "there are"),
     ] {

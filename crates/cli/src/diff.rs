@@ -232,6 +232,12 @@ fn sides(args: &Args) -> Result<[Vec<PathBuf>; 2], Failure> {
         ([], _) => return Err(Failure::Usage("there is no recording before `--`".into())),
         _ => [first.clone(), second.clone()],
     };
+    let is_option = |path: &&PathBuf| path.to_string_lossy().starts_with("--") && !path.exists();
+    if let Some(option) = second.iter().find(is_option) {
+        let option = option.display();
+        let text = format!("{option}: behind `--` there are recordings only; options come before");
+        return Err(Failure::Usage(text));
+    }
     if sides.iter().any(|side| side.len() > RUNS_MAX) {
         return Err(Failure::Usage(format!(
             "there can be {RUNS_MAX} recordings of a side at most"

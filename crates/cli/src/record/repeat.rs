@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use render::amounts::show_time;
 use stats::activity::Activities;
+use stats::calls::Calls;
 use stats::pass;
 
 use super::args::Args;
@@ -134,7 +135,7 @@ fn summary(made: &[PathBuf]) -> Vec<String> {
 fn run_ns(path: &Path) -> Option<u64> {
     let trace = source::open(path).ok()?;
     let mut activities = Activities::default();
-    pass::in_order_without_files(&trace, &mut activities);
+    pass::fold_and_watch(&trace, Calls::default(), &mut activities);
     Some(activities.finish().run_ns)
 }
 
