@@ -82,7 +82,8 @@ def check_page(browser, width, dark):
         wrong.append(f"{where}: the page is {wide} pixels wide")
     drawn = browser.evaluate(DRAWN)
     expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set()) | ({"flame"} if HAS_CALLERS else set())
-    check(f"{where}: pictures", sorted(drawn.keys() - {"replay", "replay_latency"}), sorted(expected))
+    beside = ("replay", "other_run", "diff_")
+    check(f"{where}: pictures", sorted(name for name in drawn if not name.startswith(beside)), sorted(expected))
     for name, it in drawn.items():
         # What has nothing to show says so; everything else leaves ink.
         if not it["empty"] and it["ink"] and min(it["ink"]) < 50:

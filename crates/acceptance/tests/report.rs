@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
         trials.add("many_files", Who::User, None, many_files);
         trials.add("output", Who::User, None, output);
+        trials.add("page/compared", Who::User, no_browser, compared);
         trials.add("not_a_replay", Who::User, None, not_a_replay);
         trials.add("its_own_replay", Who::User, None, with_its_own_replay);
         Ok(())
@@ -121,6 +122,21 @@ fn with_replay(stage: &Stage, who: Who) -> Result<(), Complaint> {
     report(stage, &place, &trace, &["--replay", &json])?.success("report")?;
     let page = read(&place)?;
     ensure!(page.contains(r#""replayed":7"#), "the replay is not in the page");
+    check(stage, &place, &trace)
+}
+
+/// What changed since another recording is a section of the page.
+fn compared(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let elsewhere = Place::new(stage, who)?;
+    let before = record(stage, &elsewhere, "echo 1 > a; cat a")?;
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, "echo 1 > a; cat a a; sync a; mkdir '<b>'; rmdir '<b>'")?;
+    let before = before.display().to_string();
+    report(stage, &place, &trace, &["--compare", &before])?.success("report")?;
+    let page = read(&place)?;
+    for part in ["\"other_run\":{", "\"B took ", "\"calls\",\"columns\"", "\"new_files\""] {
+        ensure!(page.contains(part), "{part} is not in the page");
+    }
     check(stage, &place, &trace)
 }
 

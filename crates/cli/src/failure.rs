@@ -17,7 +17,7 @@ pub enum Failure {
     Usage(String),
     /// `info --verify`: the trace is damaged, or not complete.
     Incomplete(String),
-    /// `compare`, `replay`: there are differences.
+    /// `compare`, `replay`, `diff --exit-code`: there are differences.
     Different(String),
     /// `replay`: a wait would never end.
     Stuck(String),
@@ -37,7 +37,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (1, "failure; for doctor: something that recording needs is missing"),
     (2, "the command line makes no sense (record: 125)"),
     (3, "info --verify: the trace is damaged or not complete"),
-    (4, "compare, replay: there are differences"),
+    (4, "compare, replay, diff --exit-code: there are differences"),
     (5, "replay: a wait would never end"),
     (125, "record: reenact itself failed"),
     (126, "record: PROGRAM cannot be executed"),

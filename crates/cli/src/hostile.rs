@@ -6,7 +6,7 @@ use model::Conditions;
 use stats::overview::Overview;
 use trace::Trace;
 
-use crate::{cut, export, repair, report, sample, show, source, stat};
+use crate::{cut, diff, export, repair, report, sample, show, source, stat};
 
 /// Number of traces to try.
 const COUNT: u64 = 10_000;
@@ -72,6 +72,9 @@ fn mutated_traces_are_answered() {
         let complete = overview.report.complete;
         assert!(!complete || same, "round {round}: a damaged trace that claims to be complete");
         stat::tests::look(&trace, round);
+        if round.is_multiple_of(10) {
+            diff::tests::look(&sound, &trace);
+        }
         if round.is_multiple_of(16) {
             report::tests::look(&trace);
         }

@@ -41,6 +41,32 @@ pub fn latest() -> Result<PathBuf, Failure> {
     }
 }
 
+/// Returns the latest recording in this directory and the one that was made before it under the same
+/// name, and says so.
+pub fn latest_two() -> Result<[PathBuf; 2], Failure> {
+    let none = |why: String| {
+        Failure::Usage(format!(
+            "no recordings were given, and {why}; `reenact diff A B` compares two"
+        ))
+    };
+    let new = match newest(Path::new(".")) {
+        Ok(Some(path)) => path,
+        Ok(None) => return Err(none("there is none (*.rnt) of yours in this directory".into())),
+        Err(error) => return Err(none(format!("this directory cannot be read: {error}"))),
+    };
+    let old = new.with_added_extension("old");
+    if !old.exists() {
+        let (new, old) = (new.display(), old.display());
+        return Err(none(format!("beside {new}, the latest, there is no {old}")));
+    }
+    message::note(&format!(
+        "A is {}, B is {}, the latest recording here",
+        old.display(),
+        new.display()
+    ));
+    Ok([old, new])
+}
+
 /// Returns the name of the file `*.rnt` that was written last. Those of other users do not count: who
 /// may write to the directory would choose what is read.
 fn newest(directory: &Path) -> io::Result<Option<PathBuf>> {

@@ -3,6 +3,7 @@
 mod cat;
 mod compare;
 mod cut;
+mod diff;
 mod doctor;
 mod export;
 mod failure;
@@ -57,6 +58,8 @@ Examples:
   Where does the time go, and what would a performance consultant look at?
     reenact stat sqlite3.rnt
     reenact stat patterns sqlite3.rnt
+  What changed between two recordings of it?
+    reenact diff before.rnt after.rnt
   How many calls of which kind, how much data, and is the recording complete?
     reenact info sqlite3.rnt
   The bytes that the call with number 217 wrote:
@@ -77,6 +80,7 @@ enum Command {
     Show(show::Args),
     Info(info::Args),
     Stat(stat::Args),
+    Diff(diff::Args),
     Cat(cat::Args),
     Replay(replay::Args),
     Rerun(rerun::Args),
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
             Command::Show(args) => show::run(args),
             Command::Info(args) => info::run(args),
             Command::Stat(args) => stat::run(args),
+            Command::Diff(args) => diff::run(args),
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Rerun(args) => rerun::run(args),

@@ -6,6 +6,7 @@ mod habits;
 mod kernel;
 mod live;
 mod loaded;
+mod repeat;
 mod stack;
 mod summary;
 mod whom;
@@ -41,6 +42,10 @@ pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     args.habits.check()?;
+    if args.repeat > 1 {
+        let (code, signal) = repeat::run(&args, args.repeat)?;
+        return Ok(signal.map_or(code, end_by));
+    }
     kernel::end_leftovers(args.quiet);
     let Some((program, arguments)) = args.command.split_first() else {
         return kernel::record_machine(&args);

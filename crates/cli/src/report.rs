@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use render::amounts::{counted, show_size};
-use report_page::{Comparison, Wanted};
+use report_page::{Beside, Comparison, OtherRun, Wanted};
+use trace::Trace;
 
 use crate::failure::Failure;
 use crate::latest::Input;
-use crate::{message, output, source, units};
+use crate::{diff, message, output, source, units};
 
 /// See what the program did, in one page to open in a browser.
 ///
@@ -29,6 +30,7 @@ use crate::{message, output, source, units};
 Examples:
   reenact report sqlite3.rnt --open
   reenact report sqlite3.rnt -o monday.html
+  reenact report after.rnt --compare before.rnt
   reenact report make.rnt --detail 1.25s..1.3s
   reenact replay sqlite3.rnt --json > replay.json; reenact report sqlite3.rnt --replay replay.json")]
 pub struct Args {
@@ -47,6 +49,10 @@ pub struct Args {
     /// Compare with a replay: what `reenact replay --json` printed
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+
+    /// Show what changed since another recording, as `reenact diff FILE TRACE` does
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
 
     /// Show this range of time in detail: what each thread did, and every event; may be given several
     /// times
@@ -86,7 +92,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let wanted = Wanted { details: args.detail, name: quoted(&path) };
     let gathered = report_page::gather(&trace, &wanted);
     let out = BufWriter::new(file);
-    let bytes = report_page::write(out, &trace, &gathered, comparison.as_ref())?;
+    let other = args.compare.as_deref().map(|other| since(other, &path, &trace)).transpose()?;
+    let beside = Beside { replay: comparison, other };
+    let bytes = report_page::write(out, &trace, &gathered, &beside)?;
     pending.keep().map_err(Failure::Failed)?;
     let is_file = page.as_os_str() != "-";
     if !args.quiet && is_file {
@@ -101,6 +109,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     source::warn_of_unknown_events(&path, &trace);
     source::tell_unread(&path, &trace, &gathered.unread)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what changed since another recording.
+fn since(other: &Path, path: &Path, trace: &Trace) -> Result<OtherRun, Failure> {
+    let name = other.display().to_string();
+    let before = source::open(other)?;
+    let comparison = diff::compared([&before, trace]);
+    source::warn_of_unknown_events(other, &before);
+    let sheet = comparison.sheet([std::slice::from_ref(&name), &[quoted(path)]]);
+    Ok(OtherRun { lines: comparison.lines(), sheet, name })
 }
 
 /// Returns a name as a shell takes it.
@@ -159,7 +177,7 @@ pub mod tests {
     use report_page::Wanted;
     use trace::Trace;
 
-    use super::{is_report, quoted, time_range};
+    use super::{Beside, is_report, quoted, time_range};
     use crate::sample;
 
     /// Returns the page of a trace.
@@ -169,7 +187,7 @@ pub mod tests {
             &mut bytes,
             trace,
             &report_page::gather(trace, &Wanted::default()),
-            None,
+            &Beside { replay: None, other: None },
         )
         .expect("memory takes everything");
         String::from_utf8(bytes).expect("a page is text")

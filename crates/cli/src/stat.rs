@@ -1,9 +1,9 @@
 //! `reenact stat`: prints statistics.
 
 mod columns;
-mod csv;
-mod json;
-mod text;
+pub mod csv;
+pub mod json;
+pub mod text;
 
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -115,16 +115,25 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let look = Look { trace: &trace, conditions: &conditions, interval_ns: args.interval };
     let (mut sheet, unread) = (view.look)(&look).map_err(too_many)?;
     name_trace(&mut sheet, path);
-    arrange(&mut sheet, &args)?;
+    let chosen = Chosen {
+        table: args.table.as_deref(),
+        sort: args.sort.as_deref(),
+        limit: args.limit.filter(|_| args.json || args.csv),
+    };
+    arrange(&mut sheet, chosen)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
-        json::write(&mut out, view, &sheet)?;
+        json::write(&mut out, view.name, &sheet)?;
     } else if args.csv {
         csv::write(&mut out, &sheet)?;
     } else {
         let width = terminal::width().filter(|_| !args.wide);
         let is_coloured = args.colour.is_on(&io::stdout());
-        text::write(&mut out, &sheet, text::Look { limit: args.limit, width, is_coloured })?;
+        text::write(
+            &mut out,
+            &sheet,
+            text::Look { limit: args.limit, rows: None, width, is_coloured },
+        )?;
     }
     out.flush()?;
     source::warn_of_unknown_events(path, &trace);
@@ -235,18 +244,29 @@ fn too_many(steps: TooManySteps) -> Failure {
     ))
 }
 
-/// Selects, sorts and limits tables as the options say.
-fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
-    if let Some(wanted) = &args.table {
+/// Which tables and rows are wanted.
+#[derive(Clone, Copy, Default)]
+pub struct Chosen<'a> {
+    /// Only this table.
+    pub table: Option<&'a str>,
+    /// Rows sorted by this column.
+    pub sort: Option<&'a str>,
+    /// At most so many rows, also for programs.
+    pub limit: Option<usize>,
+}
+
+/// Selects, sorts and limits tables.
+pub fn arrange(sheet: &mut Sheet, chosen: Chosen<'_>) -> Result<(), Failure> {
+    if let Some(wanted) = chosen.table {
         let known: Vec<&str> = sheet.tables.iter().map(|table| table.key).collect();
-        if !known.contains(&wanted.as_str()) {
+        if !known.contains(&wanted) {
             let known = known.join(", ");
             let text = format!("this view has no table '{wanted}'; it has {known}");
             return Err(Failure::Usage(text));
         }
         sheet.tables.retain(|table| table.key == wanted);
     }
-    if let Some(column) = &args.sort {
+    if let Some(column) = chosen.sort {
         let mut sorted = false;
         for table in sheet.tables.iter_mut().filter(|table| !table.fixed) {
             sorted |= table.sort(column);
@@ -262,7 +282,7 @@ fn arrange(sheet: &mut Sheet, args: &Args) -> Result<(), Failure> {
             return Err(Failure::Usage(text));
         }
     }
-    if let (Some(limit), true) = (args.limit, args.json || args.csv) {
+    if let Some(limit) = chosen.limit {
         for table in sheet.tables.iter_mut().filter(|table| !table.fixed) {
             table.rows.truncate(limit);
         }
@@ -296,7 +316,7 @@ pub mod tests {
         csv::write(&mut out, &sheet).expect("memory takes everything");
         assert!(!out.contains(&0x1b), "{}: a control sequence reaches the terminal", view.name);
         out.clear();
-        json::write(&mut out, view, &sheet).expect("memory takes everything");
+        json::write(&mut out, view.name, &sheet).expect("memory takes everything");
         let json: serde_json::Value = serde_json::from_slice(&out).expect("it is JSON");
         assert_eq!(json["view"], view.name);
     }

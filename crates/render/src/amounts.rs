@@ -44,6 +44,29 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", show_count(count), if count == 1 { one } else { many })
 }
 
+/// Formats a change for people: `+1.5 KiB`, `-3`.
+pub fn show_change(change: i64, show: impl Fn(u64) -> String) -> String {
+    match change {
+        0 => "0".into(),
+        1.. => format!("+{}", show(change.unsigned_abs())),
+        _ => format!("-{}", show(change.unsigned_abs())),
+    }
+}
+
+/// Formats a change relative to what there was: `+28%`, `-0.4%`.
+pub fn show_change_share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        0.0 => "0%".into(),
+        0.0..9.95 => format!("{percent:+.1}%"),
+        0.0..1e9 => {
+            let sign = if percent < 0.0 { '-' } else { '+' };
+            format!("{sign}{}%", show_count(percent.abs().round() as u64))
+        }
+        _ => "-".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +79,13 @@ mod tests {
         assert_eq!(show_count(1_234_567), "1,234,567");
         assert_eq!(counted(1, "process", "processes"), "1 process");
         assert_eq!(counted(2000, "process", "processes"), "2,000 processes");
+        assert_eq!(show_change(-1536, show_size), "-1.5 KiB");
+        assert_eq!(show_change(2, show_count), "+2");
+        assert_eq!(show_change(i64::MIN, |n| n.to_string()), "-9223372036854775808");
+        assert_eq!(show_change_share(0.279), "+28%");
+        assert_eq!(show_change_share(-0.004), "-0.4%");
+        assert_eq!(show_change_share(20.0), "+2,000%");
+        assert_eq!(show_change_share(f64::INFINITY), "-");
         assert_eq!(show_time(1500), "1.5 us");
         assert_eq!(show_time(2_500_000_000), "2.500 s");
     }

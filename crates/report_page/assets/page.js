@@ -183,8 +183,10 @@ function build() {
   });
   const errors = dataTable("errors", null, "Which calls failed, and with what.", data.errors, { nothing: "No call failed." });
   const replay = replayParts(data);
+  const other = otherRunParts(data);
   const sections = [
     part("findings", "Findings", findings().box),
+    ...(other.length ? [part("compared", "Compared with another run", ...other.map((it) => it.box))] : []),
     part("time", "Over time", element("p", { class: "hint" }, "Drag across a chart to zoom all of them, double-click to see all."), grid(timeCharts(data))),
     part("calls", "Calls", calls.box, heat.box, grid(latency, sizes), sizeBars(data).box),
     ...(data.flame ? [part("callers", "Callers", flameGraph(data).box)] : []),

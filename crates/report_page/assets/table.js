@@ -40,7 +40,9 @@ function dataTable(name, title, about, data, spec) {
   function sorted(entries) {
     if (sortAt === null) return entries;
     const column = data.columns[sortAt];
-    const value = ({ row }) => (isText(column.kind) ? text(column, row[sortAt]) : Number(row[sortAt] ?? -1));
+    // The greatest changes come first, in either direction.
+    const size = (raw) => (column.kind.endsWith("_change") ? Math.abs(Number(raw)) : Number(raw ?? -1));
+    const value = ({ row }) => (isText(column.kind) ? text(column, row[sortAt]) : size(row[sortAt]));
     const order = (a, b) => (isText(column.kind) ? value(a).localeCompare(value(b)) : value(b) - value(a));
     return [...entries].sort((a, b) => (down ? order(a, b) : order(b, a)));
   }
@@ -85,6 +87,8 @@ function dataTable(name, title, about, data, spec) {
   function number(column, raw) {
     if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at" && column.kind !== "exact" && column.kind !== "id")) return "–";
     const show = { bytes: words.bytes, ns: words.ns, share: words.share, number: words.short }[column.kind];
+    const change = { count_change: words.count, bytes_change: words.bytes, ns_change: words.ns, share_change: words.share }[column.kind];
+    if (change) return words.change(raw, change);
     if (column.kind === "id") return String(raw);
     if (column.kind === "exact") return words.at(raw, 1, span.end);
     if (column.kind === "at") return words.at(raw, 1e6, span.end);

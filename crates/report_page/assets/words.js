@@ -68,6 +68,12 @@ const words = {
     return text.length > room ? "…" + text.slice(text.length - room + 1) : text;
   },
 
+  // Formats a change with its sign.
+  change(value, show) {
+    const n = Number(value);
+    return (n > 0 ? "+" : n < 0 ? "−" : "") + show(Math.abs(n));
+  },
+
   share(value) {
     const percent = Number(value) * 100;
     if (percent > 0 && percent < 0.05) return "<0.1%";

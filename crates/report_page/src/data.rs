@@ -10,6 +10,7 @@ use trace::Trace;
 
 use crate::comparison::Comparison;
 use crate::gather::{Gathered, moved_bytes};
+use crate::other_run::OtherRun;
 use crate::{kernel, pictures, tables};
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
@@ -23,13 +24,17 @@ const PROBLEMS_MAX: usize = 10;
 /// Limit for the rows of tables with one row per call.
 const CALLS_MAX: usize = 800;
 
+/// What a page has beside what every page has.
+#[derive(Default)]
+pub struct Beside {
+    /// A replay of the recording.
+    pub replay: Option<Comparison>,
+    /// What changed since another recording.
+    pub other: Option<OtherRun>,
+}
+
 /// Writes the data.
-pub fn write(
-    json: &mut Json<'_>,
-    trace: &Trace,
-    gathered: &Gathered,
-    comparison: Option<&Comparison>,
-) {
+pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &Beside) {
     json.object(|json| {
         whence(json.key("trace"), trace);
         soundness(json.key("sound"), trace, gathered);
@@ -60,8 +65,13 @@ pub fn write(
         let errors = errors(gathered);
         tables::table(json.key("errors"), &errors, ERRORS_MAX, None);
         json.key("replay");
-        match comparison {
+        match &beside.replay {
             Some(comparison) => comparison.write(json),
+            None => json.null(),
+        }
+        json.key("other_run");
+        match &beside.other {
+            Some(other) => other.write(json),
             None => json.null(),
         }
     });

@@ -7,11 +7,14 @@ mod data;
 mod detail;
 mod gather;
 mod kernel;
+mod other_run;
 mod page;
 mod pictures;
 mod tables;
 
 pub use comparison::Comparison;
+pub use data::Beside;
 pub use detail::ASKED_MAX;
 pub use gather::{Gathered, Wanted, gather};
+pub use other_run::OtherRun;
 pub use page::{BEGIN, DATA_BEGIN, DATA_END, write};

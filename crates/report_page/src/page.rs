@@ -6,8 +6,7 @@ use std::io::{self, Write};
 use render::json::Json;
 use trace::Trace;
 
-use crate::comparison::Comparison;
-use crate::data;
+use crate::data::{self, Beside};
 use crate::gather::Gathered;
 
 const FRAME: &str = include_str!("../assets/page.html");
@@ -30,6 +29,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/flow.js"),
     include_str!("../assets/flame.js"),
     include_str!("../assets/replay.js"),
+    include_str!("../assets/other_run.js"),
     include_str!("../assets/page.js"),
 ];
 
@@ -45,10 +45,10 @@ pub fn write(
     out: impl Write,
     trace: &Trace,
     gathered: &Gathered,
-    comparison: Option<&Comparison>,
+    beside: &Beside,
 ) -> io::Result<u64> {
     let mut out = Counted { out, bytes: 0 };
-    write_frame(&mut out, trace, gathered, comparison)?;
+    write_frame(&mut out, trace, gathered, beside)?;
     out.flush()?;
     Ok(out.bytes)
 }
@@ -57,7 +57,7 @@ fn write_frame(
     out: &mut impl Write,
     trace: &Trace,
     gathered: &Gathered,
-    comparison: Option<&Comparison>,
+    beside: &Beside,
 ) -> io::Result<()> {
     let nonce = nonce();
     let mut rest = FRAME;
@@ -69,7 +69,7 @@ fn write_frame(
             "style" => STYLES.iter().try_for_each(|style| out.write_all(style.as_bytes()))?,
             "library" => out.write_all(LIBRARY.as_bytes())?,
             "scripts" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?,
-            _ => write_data(out, trace, gathered, comparison)?,
+            _ => write_data(out, trace, gathered, beside)?,
         }
         rest = after;
     }
@@ -80,12 +80,12 @@ fn write_data(
     out: &mut impl Write,
     trace: &Trace,
     gathered: &Gathered,
-    comparison: Option<&Comparison>,
+    beside: &Beside,
 ) -> io::Result<()> {
     out.write_all(DATA_BEGIN.as_bytes())?;
     let mut harmless = Harmless(out);
     let mut json = Json::new(&mut harmless);
-    data::write(&mut json, trace, gathered, comparison);
+    data::write(&mut json, trace, gathered, beside);
     json.finish()?;
     out.write_all(DATA_END.as_bytes())
 }

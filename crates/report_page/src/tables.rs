@@ -2,7 +2,7 @@
 
 use render::escape::escape;
 use render::json::Json;
-use stats::sheet::{Cell, Fact, Table};
+use stats::sheet::{Cell, Fact, Table, Unit};
 
 /// Number of bytes kept of the beginning and of the end of a long name.
 const NAME_HALF: usize = 140;
@@ -86,9 +86,13 @@ fn kind(value: &Cell) -> Option<&'static str> {
         Cell::At(_) => "at",
         Cell::Share(_) | Cell::Bar(_) => "share",
         Cell::Number(_) => "number",
+        Cell::Change(Unit::Count, _) => "count_change",
+        Cell::Change(Unit::Bytes, _) => "bytes_change",
+        Cell::Change(Unit::Ns, _) => "ns_change",
+        Cell::ChangeShare(_) => "share_change",
         Cell::Name(_) => "name",
         Cell::Branch(..) => "branch",
-        Cell::Word(_) => "word",
+        Cell::Word(_) | Cell::Line(_) => "word",
         Cell::Counts(_) => "counts",
     })
 }
@@ -98,13 +102,15 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
         Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
-        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
+        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) | Cell::ChangeShare(n) => json.number(*n),
+        Cell::Change(_, n) => json.int(*n),
         Cell::Name(name) => json.str(&shown(name)),
         Cell::Branch(depth, name) => json.array(|json| {
             json.uint((*depth).into());
             json.str(&shown(name));
         }),
         Cell::Word(word) => json.str(word),
+        Cell::Line(line) => json.str(line),
         Cell::Counts(counts) => json.array(|json| {
             for (word, count) in counts.iter().take(COUNTS_MAX) {
                 json.array(|json| {

@@ -174,12 +174,22 @@ impl Activity {
     }
 }
 
+/// Is told what each thread's part of the run's time was.
+pub trait Shares {
+    /// So much of the time belongs to what a thread did until now.
+    fn spent(&mut self, thread: u32, activity: Activity, ns: f64);
+}
+
+impl Shares for () {
+    fn spent(&mut self, _: u32, _: Activity, _: f64) {}
+}
+
 /// The fold.
 #[derive(Debug)]
-pub struct Activities {
+pub struct Activities<S = ()> {
     now_ns: u64,
-    /// What each live thread does.
-    threads: HashMap<u32, Activity>,
+    /// What each live thread does, and what the clock of that showed as it began.
+    threads: HashMap<u32, (Activity, f64)>,
     /// When threads will do something else, and what: the next one first.
     changes: BinaryHeap<Reverse<(u64, u32, Activity)>>,
     /// Number of threads by what they do.
@@ -189,13 +199,23 @@ pub struct Activities {
     /// Number of threads by the rank of what they do.
     by_rank: [u32; RANKS],
     sums: [f64; COUNT],
+    /// For each activity a clock that goes on by what one thread gets of the time.
+    clocks: [f64; COUNT],
     run_ns: u64,
     working_ns: u64,
     alone_ns: u64,
+    shares: S,
 }
 
 impl Default for Activities {
     fn default() -> Activities {
+        Activities::telling(())
+    }
+}
+
+impl<S: Shares> Activities<S> {
+    /// Makes a fold that tells the part of each thread.
+    pub fn telling(shares: S) -> Activities<S> {
         Activities {
             now_ns: 0,
             threads: HashMap::new(),
@@ -204,14 +224,19 @@ impl Default for Activities {
             done: 0,
             by_rank: [0; RANKS],
             sums: [0.0; COUNT],
+            clocks: [0.0; COUNT],
             run_ns: 0,
             working_ns: 0,
             alone_ns: 0,
+            shares,
         }
     }
-}
 
-impl Activities {
+    /// Who is told the parts of threads.
+    pub fn shares(&mut self) -> &mut S {
+        &mut self.shares
+    }
+
     /// Moves on to a time: calls that end until then do.
     fn advance(&mut self, to_ns: u64) {
         while let Some(Reverse((at_ns, thread, activity))) = self.changes.peek().copied() {
@@ -242,6 +267,7 @@ impl Activities {
         while left != 0 {
             let at = left.trailing_zeros() as usize;
             left &= left - 1;
+            self.clocks[at] += each;
             self.sums[at] += each * f64::from(self.doing[at]);
         }
     }
@@ -269,30 +295,40 @@ impl Activities {
                     return;
                 }
                 self.begins(activity);
-                self.threads.insert(thread, activity)
+                self.threads.insert(thread, (activity, self.clocks[activity as usize]))
             }
             None => self.threads.remove(&thread),
         };
-        if let Some(before) = before {
+        if let Some((before, begun)) = before {
             self.ends(before);
+            self.shares.spent(thread, before, self.clocks[before as usize] - begun);
         }
     }
 
     /// Returns the result.
-    pub fn finish(mut self) -> WallTime {
+    pub fn finish(self) -> WallTime {
+        self.finish_telling().0
+    }
+
+    /// Returns the result, and who was told the parts of threads.
+    pub fn finish_telling(mut self) -> (WallTime, S) {
         while let Some(Reverse((end_ns, ..))) = self.changes.peek().copied() {
             self.advance(end_ns);
         }
-        WallTime {
+        let mut left: Vec<u32> = self.threads.keys().copied().collect();
+        left.sort_unstable();
+        left.into_iter().for_each(|thread| self.set(thread, None));
+        let wall = WallTime {
             run_ns: self.run_ns,
             parts: std::array::from_fn(|at| (ACTIVITIES[at].0, self.sums[at].round() as u64)),
             working_ns: self.working_ns,
             alone_ns: self.alone_ns,
-        }
+        };
+        (wall, self.shares)
     }
 }
 
-impl Watch for Activities {
+impl<S: Shares> Watch for Activities<S> {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let moment = visit.moment;
         let thread = moment.event.thread;
@@ -385,6 +421,8 @@ impl WallTime {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::sample::{call, open, watch};
 
@@ -407,6 +445,34 @@ mod tests {
         let sum: u64 = wall.parts.iter().map(|(_, ns)| ns).sum();
         assert!(wall.run_ns.abs_diff(sum) <= COUNT as u64, "{wall:?}");
         assert_eq!((wall.of(Activity::Sync), wall.of(Activity::Child)), (3000, 0), "{wall:?}");
+    }
+
+    #[derive(Default)]
+    struct Told(f64, BTreeMap<(u32, Activity), f64>);
+
+    impl Shares for Told {
+        fn spent(&mut self, thread: u32, activity: Activity, ns: f64) {
+            self.0 += ns;
+            *self.1.entry((thread, activity)).or_default() += ns;
+        }
+    }
+
+    #[test]
+    fn the_parts_of_threads_sum_up_to_the_run() {
+        let calls = [
+            open("data", 0, 3),
+            call("fsync", &[3], 0).lasts(4000),
+            call("wait4", &[-1, 0, 0, 0], 7).never(),
+            call("fsync", &[3], 0).by(2).lasts(3000),
+        ];
+        let (wall, told) = watch(Activities::telling(Told::default()), &calls).0.finish_telling();
+        assert!((told.0 - wall.run_ns as f64).abs() < 1.0, "{told:?} {wall:?}", told = told.1);
+        for (activity, ns) in wall.parts {
+            let of =
+                |((_, of), ns): (&(u32, Activity), &f64)| if *of == activity { *ns } else { 0.0 };
+            let sum: f64 = told.1.iter().map(of).sum();
+            assert!((sum - ns as f64).abs() < 2.0, "{activity:?} {sum} {ns}");
+        }
     }
 
     #[test]

@@ -119,9 +119,75 @@ impl Histogram {
     }
 }
 
+/// A histogram of few values: it holds the buckets alone that have any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sparse {
+    buckets: Vec<(u16, u64)>,
+    /// Number of all values.
+    pub count: u64,
+    /// The highest value.
+    pub max: u64,
+}
+
+impl Sparse {
+    /// Counts a value. Returns true if that took a new bucket.
+    pub fn add(&mut self, value: u64) -> bool {
+        self.count += 1;
+        self.max = self.max.max(value);
+        self.add_to(bucket(value) as u16, 1)
+    }
+
+    fn add_to(&mut self, bucket: u16, count: u64) -> bool {
+        let found = self.buckets.binary_search_by_key(&bucket, |(bucket, _)| *bucket);
+        match found {
+            Ok(at) => self.buckets[at].1 += count,
+            Err(at) => self.buckets.insert(at, (bucket, count)),
+        }
+        found.is_err()
+    }
+
+    /// Adds the values of another histogram.
+    pub fn merge(&mut self, other: &Sparse) {
+        self.count += other.count;
+        self.max = self.max.max(other.max);
+        for (bucket, count) in &other.buckets {
+            self.add_to(*bucket, *count);
+        }
+    }
+
+    /// Returns the quantile as [`Histogram::quantile`] does.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let rank = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (bucket, count) in &self.buckets {
+            seen += count;
+            if seen >= rank {
+                return last_of(usize::from(*bucket)).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_values_have_the_same_quantiles() {
+        let (mut all, mut few) = (Histogram::default(), Sparse::default());
+        for value in [0, 3, 3, 900, 77, 1 << 40, u64::MAX, 12_345] {
+            all.add(value);
+            few.add(value);
+        }
+        let mut twice = few.clone();
+        twice.merge(&few);
+        for share in [0.1, 0.5, 0.9, 0.99, 1.0] {
+            assert_eq!(few.quantile(share), all.quantile(share), "{share}");
+            assert_eq!(twice.quantile(share), all.quantile(share), "{share}");
+        }
+        assert_eq!((twice.count, Sparse::default().quantile(0.5)), (16, 0));
+    }
 
     #[test]
     fn buckets_cover_all_values_without_a_hole() {

@@ -71,6 +71,10 @@ pub enum Cell {
     Share(f64),
     /// A number with a fraction.
     Number(f64),
+    /// How much more there is of something, or less.
+    Change(Unit, i64),
+    /// By which part there is more of something, or less: 0.5 is half as much again.
+    ChangeShare(f64),
     /// A share, 0 to 1, drawn as a bar.
     Bar(f64),
     /// A name from the recording, not trusted.
@@ -79,8 +83,21 @@ pub enum Cell {
     Branch(u32, Vec<u8>),
     /// A word from this program.
     Word(Cow<'static, str>),
+    /// A line as `show` prints it: names in it are harmless already.
+    Line(String),
     /// Words from this program, each with a count.
     Counts(Vec<(Cow<'static, str>, u64)>),
+}
+
+/// What a change is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Ns,
 }
 
 impl Cell {
@@ -96,8 +113,13 @@ impl Cell {
                 Some(*n as f64)
             }
             Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => Some(*n),
+            // The greatest changes come first, in either direction.
+            Cell::Change(_, n) => Some(n.unsigned_abs() as f64),
+            Cell::ChangeShare(n) => Some(n.abs()),
             Cell::Counts(counts) => Some(counts.iter().map(|(_, n)| *n as f64).sum()),
-            Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) => None,
+            Cell::Nothing | Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) | Cell::Line(_) => {
+                None
+            }
         }
     }
 }
@@ -108,6 +130,7 @@ impl Cell {
         match self {
             Cell::Name(name) | Cell::Branch(_, name) => name,
             Cell::Word(word) => word.as_bytes(),
+            Cell::Line(line) => line.as_bytes(),
             _ => &[],
         }
     }

@@ -30,6 +30,7 @@ Examples:
   reenact record -- make -j2
   reenact record -o sort.rnt --data hash sort words.txt
   reenact record --data-for '*/.ssh/*=none' -- ./deploy
+  reenact record --repeat 5 -o before.rnt -- ./import.sh
   reenact record --kernel -- make -j2
   reenact record --kernel=sched,block,fs --duration 30s -o machine.rnt
   reenact record -o - ./server | ssh backup 'cat > server.rnt'"
@@ -37,13 +38,24 @@ Examples:
 pub struct Args {
     /// Where to write the trace; `-` is standard output, and PROGRAM's own then goes to standard
     /// error [default: PROGRAM.rnt in the current directory]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", overrides_with = "output")]
     pub output: Option<PathBuf>,
 
     /// Replace FILE if it exists, as soon as PROGRAM has started; without this, an earlier recording
     /// becomes FILE.old, and nothing else is replaced
     #[arg(long)]
     pub force: bool,
+
+    /// Record PROGRAM so many times, one run after the other, into NAME.1.rnt, NAME.2.rnt ...; ends as the
+    /// last run
+    ///
+    /// Each run finds the files as the one before it left them. At the end the times of the runs are told:
+    /// `reenact diff` compares them with runs of another version. A run that is ended by a signal is the
+    /// last one.
+    #[arg(long, value_name = "COUNT", overrides_with = "repeat", default_value_t = 1,
+          hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(super::repeat::REPEATS_MAX)))]
+    pub repeat: u32,
 
     /// Stop recording when PROGRAM itself ends; what it leaves behind runs on unrecorded
     #[arg(long)]

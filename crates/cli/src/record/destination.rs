@@ -29,12 +29,17 @@ pub struct Output {
     pub written: Option<Written>,
 }
 
-/// Creates it. It is named after the program, unless options say otherwise.
-pub fn create(args: &Args, program: &OsStr) -> Result<Output, Failure> {
-    let path = args.output.clone().unwrap_or_else(|| {
+/// Returns its name: it is named after the program, unless options say otherwise.
+pub fn path(args: &Args, program: &OsStr) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| {
         let name = Path::new(program).file_name().unwrap_or(program);
         PathBuf::from(name).with_added_extension("rnt")
-    });
+    })
+}
+
+/// Creates it.
+pub fn create(args: &Args, program: &OsStr) -> Result<Output, Failure> {
+    let path = path(args, program);
     let created = if args.force {
         output::create(&path, true, &[])
     } else {

@@ -108,7 +108,7 @@ fn narrow(columns: &mut [(Shown, Give)], limit: usize) {
 
 fn give(rows: &[Vec<Cell>], at: usize) -> Give {
     let has = |fits: fn(&Cell) -> bool| rows.iter().any(|row| fits(&row[at]));
-    if has(|cell| matches!(cell, Cell::Name(_) | Cell::Branch(..))) {
+    if has(|cell| matches!(cell, Cell::Name(_) | Cell::Branch(..) | Cell::Line(_))) {
         Give::Cut
     } else if has(|cell| matches!(cell, Cell::Bar(_))) {
         Give::Shorten
@@ -120,7 +120,12 @@ fn give(rows: &[Vec<Cell>], at: usize) -> Give {
 fn is_left(cell: &Cell) -> bool {
     matches!(
         cell,
-        Cell::Name(_) | Cell::Branch(..) | Cell::Word(_) | Cell::Bar(_) | Cell::Counts(_)
+        Cell::Name(_)
+            | Cell::Branch(..)
+            | Cell::Word(_)
+            | Cell::Line(_)
+            | Cell::Bar(_)
+            | Cell::Counts(_)
     )
 }
 
@@ -136,10 +141,12 @@ pub fn is_blank(cell: &Cell) -> bool {
         Cell::Nothing => true,
         Cell::At(_) | Cell::Id(_) => false,
         Cell::Count(n) | Cell::Bytes(n) | Cell::Ns(n) => *n == 0,
-        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => *n == 0.0,
+        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) | Cell::ChangeShare(n) => *n == 0.0,
+        Cell::Change(_, n) => *n == 0,
         Cell::Name(name) => name.is_empty(),
         Cell::Branch(..) => false,
         Cell::Word(word) => word.is_empty(),
+        Cell::Line(line) => line.is_empty(),
         Cell::Counts(counts) => counts.is_empty(),
     }
 }

@@ -24,9 +24,11 @@ fn field(cell: &Cell) -> String {
     match cell {
         Cell::Nothing | Cell::Bar(_) => String::new(),
         Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => n.to_string(),
-        Cell::Share(n) | Cell::Number(n) => format!("{n:.6}"),
+        Cell::Share(n) | Cell::Number(n) | Cell::ChangeShare(n) => format!("{n:.6}"),
+        Cell::Change(_, n) => n.to_string(),
         Cell::Name(name) | Cell::Branch(_, name) => quoted(&escaped(name)),
         Cell::Word(word) => quoted(word),
+        Cell::Line(line) => quoted(line),
         Cell::Counts(counts) => {
             let words: Vec<String> =
                 counts.iter().map(|(word, count)| format!("{word} {count}")).collect();

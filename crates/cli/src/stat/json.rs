@@ -4,13 +4,12 @@ use std::io::{self, Write};
 
 use render::json::Json;
 use stats::sheet::{Cell, Sheet, Table};
-use stats::view::ViewRow;
 
 /// Writes a view.
-pub fn write(out: &mut impl Write, view: &ViewRow, sheet: &Sheet) -> io::Result<()> {
+pub fn write(out: &mut impl Write, view: &str, sheet: &Sheet) -> io::Result<()> {
     let mut json = Json::new(out);
     json.object(|json| {
-        json.key("view").str(view.name);
+        json.key("view").str(view);
         for fact in &sheet.facts {
             cell(json.key(fact.key), &fact.value);
         }
@@ -48,9 +47,11 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
     match value {
         Cell::Nothing => json.null(),
         Cell::Count(n) | Cell::Id(n) | Cell::Bytes(n) | Cell::Ns(n) | Cell::At(n) => json.uint(*n),
-        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) => json.number(*n),
+        Cell::Share(n) | Cell::Number(n) | Cell::Bar(n) | Cell::ChangeShare(n) => json.number(*n),
+        Cell::Change(_, n) => json.int(*n),
         Cell::Name(name) | Cell::Branch(_, name) => json.bytes(name),
         Cell::Word(word) => json.str(word),
+        Cell::Line(line) => json.str(line),
         Cell::Counts(counts) => json.object(|json| {
             counts.iter().for_each(|(word, count)| json.key(word).uint(*count));
         }),

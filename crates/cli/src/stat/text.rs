@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use render::escape::escape;
-use stats::sheet::{Cell, Sheet, Table};
+use stats::sheet::{Cell, Sheet, Table, Unit};
 
 use super::columns::{self, Shown};
 
-use render::amounts::{show_count, show_size, show_time};
+use render::amounts::{show_change, show_change_share, show_count, show_size, show_time};
 
 /// Width of a full bar in characters.
 const BAR_WIDTH: usize = 40;
@@ -29,6 +29,8 @@ const PICTURES_SHOWN: usize = 5;
 pub struct Look {
     /// Limit for the rows of a table, if one was asked for.
     pub limit: Option<usize>,
+    /// Limit for those of a table that may be cut short, else; 20 if none is given.
+    pub rows: Option<usize>,
     /// Characters in a line, if that is limited.
     pub width: Option<usize>,
     /// True if headings stand out.
@@ -75,7 +77,8 @@ fn heading(out: &mut impl Write, title: &str, look: Look) -> io::Result<()> {
 }
 
 fn table(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
-    let limit = look.limit.unwrap_or(if table.fixed { usize::MAX } else { ROWS_SHOWN });
+    let rows_shown = look.rows.unwrap_or(ROWS_SHOWN);
+    let limit = look.limit.unwrap_or(if table.fixed { usize::MAX } else { rows_shown });
     let rows = &table.rows[..table.rows.len().min(limit)];
     let natural = |cell: &Cell| show(cell).chars().count();
     let layout = columns::lay_out(table, rows, &natural, look.width);
@@ -115,7 +118,7 @@ fn blocks(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
 }
 
 /// Writes a text behind a head, with further lines as far to the right where the width is limited.
-fn wrapped(out: &mut impl Write, head: &str, text: &str, look: Look) -> io::Result<()> {
+pub fn wrapped(out: &mut impl Write, head: &str, text: &str, look: Look) -> io::Result<()> {
     let indent = head.chars().count();
     let width = look.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(WRAP_LEAST));
     let mut before = head;
@@ -178,11 +181,17 @@ pub fn show(cell: &Cell) -> String {
         Cell::Share(0.0) => "0%".into(),
         Cell::Share(part) if *part < 0.0005 => "<0.1%".into(),
         Cell::Share(part) => format!("{:.1}%", part * 100.0),
+        Cell::Number(n) if *n < 0.095 && *n > 0.0 => format!("{n:.3}"),
         Cell::Number(n) => format!("{n:.2}"),
+        Cell::Change(Unit::Count, n) => show_change(*n, show_count),
+        Cell::Change(Unit::Bytes, n) => show_change(*n, show_size),
+        Cell::Change(Unit::Ns, n) => show_change(*n, show_time),
+        Cell::ChangeShare(part) => show_change_share(*part),
         Cell::Bar(part) => bar(*part, BAR_WIDTH),
         Cell::Name(name) => named(0, name),
         Cell::Branch(depth, name) => named(*depth, name),
         Cell::Word(word) => word.to_string(),
+        Cell::Line(line) => line.clone(),
         Cell::Counts(counts) => {
             let shown = counts.iter().take(COUNTS_SHOWN);
             let mut words: Vec<String> =
