@@ -1,10 +1,14 @@
 // io_uring: rings that the kernel polls, or whose entries and completions are twice as long, and
-// buffers of which the kernel chooses. Where rings are forbidden or the kernel lacks something, less.
+// buffers of which the kernel chooses; completions that are looked for in memory alone. Where rings are
+// forbidden or the kernel lacks something, less.
+// flags: -pthread
 // count: off
 #include "expect.h"
 #include <linux/io_uring.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -215,6 +219,41 @@ static void chooses(void (*back)(struct ring *, unsigned)) {
     end(&ring);
 }
 
+static void *writes(void *end) {
+    usleep(2000);
+    CHECK(write(*(int *)end, "x", 1) == 1);
+    return NULL;
+}
+
+// Completions that nobody asks for: the thread makes no call until they are there.
+static void looked_for(uint32_t flags) {
+    struct ring ring;
+    int ends[2];
+    if (!has_rings(&ring, 8, flags)) return;
+    CHECK(pipe(ends) == 0);
+    for (int i = 0; i < 20; i++) {
+        struct io_uring_cqe done;
+        char byte = 0;
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, writes, &ends[1]) == 0);
+        next(&ring, IORING_OP_READ, ends[0], &byte, 1, (uint64_t)-1);
+        go(&ring, 1, 0);
+        while (!take(&ring, &done)) {}
+        CHECK(done.res == 1 && byte == 'x');
+        EXPECT("io_uring:READ", 1, DATA("x", 1));
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    // No call ends early, however much the thread computes in between.
+    int poller = epoll_create1(0);
+    for (int i = 0; i < 50; i++) {
+        struct epoll_event event;
+        for (volatile int n = 0; n < 1000000; n++) {}
+        CHECK(epoll_wait(poller, &event, 1, 1) == 0);
+    }
+    close(poller), close(ends[0]), close(ends[1]);
+    end(&ring);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
     CHECK(posix_memalign((void **)&out, BLOCK, BLOCK) == 0 && posix_memalign((void **)&in, BLOCK, BLOCK) == 0);
@@ -225,6 +264,8 @@ int main(int argc, char **argv) {
     moves(IORING_SETUP_CQE32, 0);
     moves(IORING_SETUP_SQPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32, 0);
     polled_without_entering();
+    looked_for(0);
+    looked_for(IORING_SETUP_SQPOLL);
     chooses(by_entry);
     chooses(by_list);
     return 0;

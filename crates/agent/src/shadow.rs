@@ -332,14 +332,15 @@ impl Queues {
     }
 
     /// Copies completions. `each` gets them before the program does, and may change what is known by
-    /// the entry.
-    pub fn complete(&mut self, mut each: impl FnMut(&mut Completion)) {
+    /// the entry. Returns false if there are none.
+    pub fn complete(&mut self, mut each: impl FnMut(&mut Completion)) -> bool {
         self.catch_up();
         let (cq, entries) = (self.params.cq, self.params.cq_entries);
         let tail = self.real(cq.tail);
         if tail.wrapping_sub(self.completed) > entries {
-            return;
+            return false;
         }
+        let found = self.completed != tail;
         while self.completed != tail {
             let bytes = self.completion_bytes();
             let place = u64::from(cq.cqes) + bytes * u64::from(self.completed & (entries - 1));
@@ -358,6 +359,7 @@ impl Queues {
         }
         self.show_flags();
         self.at(self.shadow, cq.tail).store(tail, Ordering::Release);
+        found
     }
 }
 
