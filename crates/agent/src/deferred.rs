@@ -8,7 +8,7 @@ use crate::actions::queue_to_self;
 use crate::arch::frames::UContext;
 use crate::context::Context;
 use crate::signal::{Info, real_mask, si_code, signal_bit};
-use crate::timers::told;
+use crate::timers::{Whose, told};
 use crate::{course, sys};
 
 /// How long a signal waits for a call.
@@ -75,6 +75,7 @@ pub fn forget(context: &Context) {
 
 /// Sets the alarm of this thread.
 fn set_alarm(context: &Context) -> bool {
-    let whose = (u64::from(raw::CLOCK_MONOTONIC), context.tid.get());
+    let clock = u64::from(raw::CLOCK_MONOTONIC);
+    let whose = Whose { clock, tid: context.tid.get(), signal: raw::SIGSYS };
     context.alarm.set(whose, context.this.get() as u64, PATIENCE_NS, false)
 }

@@ -67,6 +67,7 @@ mod stream;
 mod actions;
 mod aio;
 mod asked;
+mod completions;
 mod cpu_area;
 mod deferred;
 mod deliver;

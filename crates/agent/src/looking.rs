@@ -11,7 +11,7 @@ use crate::arch::places::{Place, place_of};
 use crate::context::{Context, space};
 use crate::interrupted::on_own_stack;
 use crate::signal::Info;
-use crate::timers::told;
+use crate::timers::{Whose, told};
 use crate::{rings, sys};
 
 /// The clock of the time that the calling thread spends in its own code (CPUCLOCK_VIRT).
@@ -45,7 +45,8 @@ fn look_after_call(context: &Context) {
         return;
     }
     if !looking.ticks.is_known() {
-        let whose = (OWN_TIME, context.tid.get());
+        // Delivered as soon as it is sent: no call comes in between.
+        let whose = Whose { clock: OWN_TIME, tid: context.tid.get(), signal: raw::SIGSYS };
         looking.ticks.set(whose, context.this.get() as u64 + TICK, TICK_NS, true);
     }
     if looking.credit.get() != 0 {
@@ -58,7 +59,8 @@ fn look_after_call(context: &Context) {
 }
 
 fn set_fine(context: &Context) {
-    let whose = (u64::from(raw::CLOCK_MONOTONIC), context.tid.get());
+    let clock = u64::from(raw::CLOCK_MONOTONIC);
+    let whose = Whose { clock, tid: context.tid.get(), signal: raw::SIGBUS };
     let looking = &context.looking;
     looking.fine.set(whose, context.this.get() as u64 + FINE, looking.wait_ns.get(), false);
 }

@@ -6,24 +6,27 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::Arena;
-use syscalls::Handler;
 use syscalls::abi::errno::{ENOSYS, is_error};
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
-    AT_BUFFER_RING, BUFFER_GROUP_AT, CANCEL_ALL, CQE_BUFFER_AT, CQE_F_BUFFER, CQE_F_MORE,
-    CQE_F_NOTIF, Cancel, Completion, ENTER_REGISTERED_RING, Params, REGISTER_SYNC_CANCEL,
+    AT_BUFFER_RING, BUFFER_GROUP_AT, CANCEL_ALL, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion,
+    ENTER_REGISTERED_RING, Params, REGISTER_SYNC_CANCEL,
 };
-use syscalls::capture;
+use syscalls::capture::{self, How};
+use syscalls::operations::Take;
 use syscalls::record;
-use syscalls::requests::Entry;
+use syscalls::requests::{Chooses, Entry};
+use syscalls::{Dir, Handler};
 
 use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
+use crate::completions::vector_of;
 use crate::context::{Context, space};
-use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::flights::Flight;
 use crate::needs::Need;
+use crate::operations::Where;
 use crate::shadow::{Found, NAMES, Queues, RINGS, Ring, is_of_queues};
 use crate::stream::Stream;
-use crate::{memory, operations, sys};
+use crate::{capture as data, completions, memory, operations, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
 const FIRST_NAME: u64 = 1;
@@ -231,20 +234,27 @@ fn submit_one(
     is_filled_first: bool,
 ) {
     let request = entry.request();
-    let mut args = request.args(&entry.0, found.at);
-    if let Some(fd) = found.file {
-        args[0] = fd.into();
+    let mut args = request.args(&entry.0, (found.at, found.bytes));
+    for (take, file) in [(Take::Descriptor, found.file), (Take::SourceDescriptor, found.source)] {
+        if let (Some(arg), Some(fd)) = (request.takes.iter().position(|of| *of == take), file) {
+            args[arg] = fd.into();
+        }
     }
-    let row = capture::operation(request.nr);
-    let input = operations::input_vector(row).filter(|_| is_filled_first);
-    let vector_at = operations::output_vector(row).or(input);
-    let vector = vector_at.and_then(|arg| vector_of(context, &args, arg));
+    let row = capture::operation(request.nr, &args);
+    let has_vector = |how, dir| match dir {
+        Dir::Out => how != How::Bytes,
+        _ => how == How::Iovec && is_filled_first,
+    };
+    let vector_at = operations::contents(row).filter(|(_, how, dir)| has_vector(*how, *dir));
+    let vector = vector_at.and_then(|(arg, how, _)| vector_of(context, &args, (arg, how)));
     let data = entry.user_data();
     let given_by_program = *entry;
     let mut flight = Flight::new(id, data, data, place, args);
     // Longer vectors are not kept.
     flight.is_filled_first = is_filled_first && vector_at.is_some() == vector.is_some();
-    (flight.unknown_buffer, flight.group) = (entry.selects_buffer(), entry.group());
+    (flight.chooses, flight.group) = (entry.chooses(), entry.group());
+    flight.is_filled_first |= flight.chooses != Chooses::Nothing;
+    flight.room = data::room_of(context, row, &args);
     if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
         ring.buffers.with(|buffers| buffers.provide(provided));
     }
@@ -306,16 +316,6 @@ pub fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
     cancelled
 }
 
-/// Reads the vector of an operation that will fill it, if it can be kept.
-fn vector_of(context: &Context, args: &[u64; 6], arg: usize) -> Option<Buffers> {
-    let (at, count) = (args[arg], *args.get(arg + 1)?);
-    let mut buffers: Buffers = [[0; 2]; VECTOR_MAX];
-    let bytes = count.checked_mul(16).filter(|&bytes| bytes <= size_of::<Buffers>() as u64)?;
-    // SAFETY: there is room for that many bytes.
-    let missing = unsafe { memory::copy(context, buffers.as_mut_ptr().cast(), at, bytes) };
-    (missing == 0).then_some(buffers)
-}
-
 /// Captures what was completed, and then shows it to the program. Returns false if that is nothing.
 pub fn complete(context: &Context, queues: &mut Queues) -> bool {
     if !queues.is_open() {
@@ -335,9 +335,6 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
     });
     let Some(mut flight) = found else { return };
     done.user_data = flight.data;
-    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
-        find_buffer(context, &mut flight, (done.flags >> CQE_BUFFER_AT) as u16);
-    }
     if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
         return flights.with(|flights| {
             if !more {
@@ -345,14 +342,9 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
             }
         });
     }
-    let mut given = flight.args;
-    let row = capture::operation(flight.nr);
-    if let Some(arg) = operations::output_vector(row).or(operations::input_vector(row))
-        && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
-    {
-        given[arg] = buffers as u64;
+    if let Some(ring) = by_id(id) {
+        completions::record(context, ring, &mut flight, done);
     }
-    operations::complete(context, &flight, &given, Some(done.result.into()), false);
     if !more {
         flights.with(|flights| flights.release(&flight));
     }
@@ -361,23 +353,6 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
 /// Returns the ring that operations in flight know by a number.
 fn by_id(id: u64) -> Option<&'static Ring> {
     space().rings.all.get(id.checked_sub(FIRST_NAME)? as usize)
-}
-
-/// Gives an operation the buffer that the kernel has chosen for it.
-fn find_buffer(context: &Context, flight: &mut Flight, number: u16) {
-    let (Some(ring), Some(arg)) =
-        (by_id(flight.owner), operations::output_bytes(capture::operation(flight.nr)))
-    else {
-        return;
-    };
-    let read = |at| memory::read(context, at);
-    let found = ring.buffers.with(|buffers| buffers.find((flight.group, number), read));
-    let Some((at, bytes)) = found else { return };
-    flight.unknown_buffer = false;
-    flight.args[arg] = at;
-    if let Some(count @ 0) = flight.args.get_mut(arg + 1) {
-        *count = bytes.into();
-    }
 }
 
 /// mmap: the program gets the shadow instead of the queues. `at` is what it has just mapped.
@@ -524,7 +499,7 @@ fn leave_in_flight(context: &Context, id: u64) {
     let flights = &space().flights;
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         if !context.silent.get() {
-            operations::complete(context, &flight, &flight.args, None, false);
+            operations::complete(context, &flight, &Where::Given(&flight.args), None, false);
         }
         flights.with(|flights| flights.release(&flight));
     }

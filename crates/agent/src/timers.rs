@@ -1,4 +1,4 @@
-//! Timers that tell a thread something by SIGSYS.
+//! Timers that tell a thread something by a signal.
 
 use core::cell::Cell;
 
@@ -14,6 +14,15 @@ use crate::sys;
 const EVENT_WORDS: usize = 8;
 /// Place of the value in a siginfo of a timer.
 const VALUE_AT: usize = 24;
+
+/// Which clock a timer has, the id of the thread that it tells, and by which signal. A pending SIGSYS
+/// swallows that of a call from a place that is not patched; a fault that is swallowed comes again.
+#[derive(Clone, Copy)]
+pub struct Whose {
+    pub clock: u64,
+    pub tid: u32,
+    pub signal: u32,
+}
 
 /// A timer of one thread, made when it is set for the first time.
 pub struct Timer {
@@ -50,26 +59,26 @@ impl Looking {
 }
 
 impl Timer {
-    /// Sets it, in a thread with this id: to tell this value once after so many nanoseconds, or every
+    /// Sets it: to tell this value once after so many nanoseconds, or every
     /// time that so many have passed. Returns false if there is no timer.
-    pub fn set(&self, (clock, tid): (u64, u32), value: u64, ns: i64, again: bool) -> bool {
-        let Some(number) = self.number.get().or_else(|| self.make(clock, tid, value)) else {
+    pub fn set(&self, whose: Whose, value: u64, ns: i64, again: bool) -> bool {
+        let Some(number) = self.number.get().or_else(|| self.make(whose, value)) else {
             return false;
         };
         let wanted = [0i64, if again { ns } else { 0 }, 0, ns];
         sys::call(Need::SetTimer, [number, 0, wanted.as_ptr() as u64, 0, 0, 0]) == 0
     }
 
-    fn make(&self, clock: u64, tid: u32, value: u64) -> Option<u64> {
+    fn make(&self, whose: Whose, value: u64) -> Option<u64> {
         if self.is_refused.get() {
             return None;
         }
         let mut number = 0i32;
         let mut event = [0u64; EVENT_WORDS];
         event[0] = value;
-        event[1] = u64::from(raw::SIGSYS) | SIGEV_THREAD_ID << 32;
-        event[2] = u64::from(tid);
-        let args = [clock, event.as_ptr() as u64, &raw mut number as u64, 0, 0, 0];
+        event[1] = u64::from(whose.signal) | SIGEV_THREAD_ID << 32;
+        event[2] = u64::from(whose.tid);
+        let args = [whose.clock, event.as_ptr() as u64, &raw mut number as u64, 0, 0, 0];
         if sys::call(Need::MakeTimer, args) != 0 {
             self.is_refused.set(true);
             return None;
@@ -108,5 +117,6 @@ impl Timer {
 /// Returns the value that a timer tells by a signal.
 pub fn told(signal: u32, info: &Info) -> Option<u64> {
     let value = u64::from_ne_bytes(*info[VALUE_AT..].first_chunk()?);
-    (signal == raw::SIGSYS && si_code(info) == SI_TIMER).then_some(value)
+    let is_ours = signal == raw::SIGSYS || signal == raw::SIGBUS;
+    (is_ours && si_code(info) == SI_TIMER).then_some(value)
 }
