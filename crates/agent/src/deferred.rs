@@ -7,6 +7,7 @@ use syscalls::abi::signals::is_fault;
 use crate::actions::queue_to_self;
 use crate::arch::frames::UContext;
 use crate::context::Context;
+use crate::interrupted::on_own_stack;
 use crate::signal::{Info, real_mask, si_code, signal_bit};
 use crate::timers::{Whose, told};
 use crate::{course, sys};
@@ -16,7 +17,10 @@ const PATIENCE_NS: i64 = 10_000_000;
 
 /// Blocks a signal that hit the program until its next call. False if it is to be delivered now.
 pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UContext) -> bool {
-    let wanted = course::is_repeatable() && !course::is_answered() && !context.silent.get();
+    // The alarm comes by SIGBUS.
+    let hears = context.mask.get() & signal_bit(raw::SIGBUS) == 0;
+    let wanted =
+        hears && course::is_repeatable() && !course::is_answered() && !context.silent.get();
     let by_code = si_code(info) > 0 && is_fault(signal as i32);
     if !wanted || by_code || sys::is_quiet() {
         return false;
@@ -55,6 +59,11 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &mut UContext) 
         return false;
     }
     let waiting = context.deferred.get();
+    if waiting != 0 && on_own_stack(context, uc) {
+        // It hit a handler of the agent.
+        set_alarm(context);
+        return true;
+    }
     // In the agent a call has begun, which lets them in.
     if waiting != 0 && !crate::arch::places::in_agent_text(uc.address()) {
         context.deferred.set(0);
@@ -76,6 +85,6 @@ pub fn forget(context: &Context) {
 /// Sets the alarm of this thread.
 fn set_alarm(context: &Context) -> bool {
     let clock = u64::from(raw::CLOCK_MONOTONIC);
-    let whose = Whose { clock, tid: context.tid.get(), signal: raw::SIGSYS };
+    let whose = Whose { clock, tid: context.tid.get(), signal: raw::SIGBUS };
     context.alarm.set(whose, context.this.get() as u64, PATIENCE_NS, false)
 }

@@ -10,7 +10,7 @@ use crate::arch::head::phase;
 use crate::arch::places::{Place, place_of};
 use crate::context::{Context, space};
 use crate::interrupted::on_own_stack;
-use crate::signal::Info;
+use crate::signal::{Info, signal_bit};
 use crate::timers::{Whose, told};
 use crate::{rings, sys};
 
@@ -49,7 +49,7 @@ fn look_after_call(context: &Context) {
         let whose = Whose { clock: OWN_TIME, tid: context.tid.get(), signal: raw::SIGSYS };
         looking.ticks.set(whose, context.this.get() as u64 + TICK, TICK_NS, true);
     }
-    if looking.credit.get() != 0 {
+    if looking.credit.get() != 0 && context.mask.get() & signal_bit(raw::SIGBUS) == 0 {
         looking.credit.set(looking.credit.get() - 1);
         looking.wait_ns.set(FIRST_NS);
         looking.is_set.set(true);
