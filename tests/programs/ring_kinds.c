@@ -1,102 +1,18 @@
 // io_uring: rings that the kernel polls, or whose entries and completions are twice as long, and
-// buffers of which the kernel chooses. Where rings are forbidden or the kernel lacks something, less.
+// buffers of which the kernel chooses; completions that are looked for in memory alone. Where rings are
+// forbidden or the kernel lacks something, less.
+// flags: -pthread
 // count: off
 #include "expect.h"
-#include <linux/io_uring.h>
+#include "ring.h"
 #include <poll.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
+#include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define BLOCK 4096
 #define BUFFERS 8
 #define GROUP 3
-
-struct ring {
-    int fd;
-    uint32_t setup;
-    _Atomic uint32_t *tail, *head, *flags, *done_head, *done_tail;
-    uint32_t *order, mask, done_mask;
-    char *sqes, *cqes;
-    size_t bytes, sqe_bytes;
-    void *at;
-};
-
-static int has_rings(struct ring *ring, unsigned entries, uint32_t flags) {
-    struct io_uring_params p = {.flags = flags, .sq_thread_idle = 20};
-    *ring = (struct ring){.fd = (int)syscall(SYS_io_uring_setup, entries, &p), .setup = flags};
-    if (ring->fd < 0) return 0;
-    size_t each = flags & IORING_SETUP_CQE32 ? 32 : 16;
-    size_t asked = p.sq_off.array + p.sq_entries * sizeof(uint32_t), done = p.cq_off.cqes + p.cq_entries * each;
-    ring->bytes = asked > done ? asked : done;
-    ring->sqe_bytes = p.sq_entries * (flags & IORING_SETUP_SQE128 ? 128 : 64);
-    int both = PROT_READ | PROT_WRITE, how = MAP_SHARED | MAP_POPULATE;
-    char *at = mmap(NULL, ring->bytes, both, how, ring->fd, IORING_OFF_SQ_RING);
-    ring->sqes = mmap(NULL, ring->sqe_bytes, both, how, ring->fd, IORING_OFF_SQES);
-    CHECK(at != MAP_FAILED && (void *)ring->sqes != MAP_FAILED);
-    ring->at = at;
-    ring->head = (void *)(at + p.sq_off.head);
-    ring->tail = (void *)(at + p.sq_off.tail);
-    ring->flags = (void *)(at + p.sq_off.flags);
-    ring->mask = *(uint32_t *)(at + p.sq_off.ring_mask);
-    ring->order = (void *)(at + p.sq_off.array);
-    ring->done_head = (void *)(at + p.cq_off.head);
-    ring->done_tail = (void *)(at + p.cq_off.tail);
-    ring->done_mask = *(uint32_t *)(at + p.cq_off.ring_mask);
-    ring->cqes = at + p.cq_off.cqes;
-    return 1;
-}
-
-static void end(struct ring *ring) {
-    CHECK(munmap(ring->at, ring->bytes) == 0 && munmap(ring->sqes, ring->sqe_bytes) == 0);
-    CHECK(close(ring->fd) == 0);
-}
-
-static struct io_uring_sqe *next(struct ring *ring, int op, int fd, const void *at, unsigned len, uint64_t off) {
-    uint32_t tail = *ring->tail, place = tail & ring->mask;
-    // The kernel may not have taken what was there.
-    while (tail - atomic_load(ring->head) > ring->mask) syscall(SYS_getppid);
-    size_t each = ring->setup & IORING_SETUP_SQE128 ? 128 : 64;
-    struct io_uring_sqe *sqe = (void *)(ring->sqes + place * each);
-    memset(sqe, 0, each);
-    *sqe = (struct io_uring_sqe){
-        .opcode = (uint8_t)op, .fd = fd, .addr = (uint64_t)at, .len = len, .off = off, .user_data = tail};
-    ring->order[place] = place;
-    atomic_store(ring->tail, tail + 1);
-    return sqe;
-}
-
-static int take(struct ring *ring, struct io_uring_cqe *done) {
-    uint32_t head = *ring->done_head;
-    if (head == atomic_load(ring->done_tail)) return 0;
-    size_t each = ring->setup & IORING_SETUP_CQE32 ? 32 : 16;
-    memcpy(done, ring->cqes + (head & ring->done_mask) * each, sizeof *done);
-    atomic_store(ring->done_head, head + 1);
-    return 1;
-}
-
-static void go(struct ring *ring, unsigned submit, unsigned wait) {
-    unsigned flags = wait ? IORING_ENTER_GETEVENTS : 0;
-    if (ring->setup & IORING_SETUP_SQPOLL) {
-        atomic_thread_fence(memory_order_seq_cst);
-        if (atomic_load(ring->flags) & IORING_SQ_NEED_WAKEUP) flags |= IORING_ENTER_SQ_WAKEUP;
-        // The number is none of its business.
-        submit = 0;
-        if (!flags) return;
-    }
-    while (syscall(SYS_io_uring_enter, ring->fd, submit, wait, flags, NULL, 0) < 0) CHECK(errno == EINTR);
-}
-
-static unsigned last_flags;
-
-static int one(struct ring *ring, uint64_t *data) {
-    struct io_uring_cqe done;
-    go(ring, 1, 1);
-    while (!take(ring, &done)) go(ring, 0, 1);
-    if (data) *data = done.user_data;
-    last_flags = done.flags;
-    return done.res;
-}
 
 static char *out, *in;
 
@@ -215,6 +131,41 @@ static void chooses(void (*back)(struct ring *, unsigned)) {
     end(&ring);
 }
 
+static void *writes(void *end) {
+    usleep(2000);
+    CHECK(write(*(int *)end, "x", 1) == 1);
+    return NULL;
+}
+
+// Completions that nobody asks for: the thread makes no call until they are there.
+static void looked_for(uint32_t flags) {
+    struct ring ring;
+    int ends[2];
+    if (!has_rings(&ring, 8, flags)) return;
+    CHECK(pipe(ends) == 0);
+    for (int i = 0; i < 20; i++) {
+        struct io_uring_cqe done;
+        char byte = 0;
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, writes, &ends[1]) == 0);
+        next(&ring, IORING_OP_READ, ends[0], &byte, 1, (uint64_t)-1);
+        go(&ring, 1, 0);
+        while (!take(&ring, &done)) {}
+        CHECK(done.res == 1 && byte == 'x');
+        EXPECT("io_uring:READ", 1, DATA("x", 1));
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    // No call ends early, however much the thread computes in between.
+    int poller = epoll_create1(0);
+    for (int i = 0; i < 50; i++) {
+        struct epoll_event event;
+        for (volatile int n = 0; n < 1000000; n++) {}
+        CHECK(epoll_wait(poller, &event, 1, 1) == 0);
+    }
+    close(poller), close(ends[0]), close(ends[1]);
+    end(&ring);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
     CHECK(posix_memalign((void **)&out, BLOCK, BLOCK) == 0 && posix_memalign((void **)&in, BLOCK, BLOCK) == 0);
@@ -225,6 +176,8 @@ int main(int argc, char **argv) {
     moves(IORING_SETUP_CQE32, 0);
     moves(IORING_SETUP_SQPOLL | IORING_SETUP_SQE128 | IORING_SETUP_CQE32, 0);
     polled_without_entering();
+    looked_for(0);
+    looked_for(IORING_SETUP_SQPOLL);
     chooses(by_entry);
     chooses(by_list);
     return 0;

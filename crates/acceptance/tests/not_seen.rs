@@ -260,7 +260,14 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     recorded.is_told(&[])?;
     ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
-    of_program(stage, &place, "ring_operations")?.is_told(&[])
+    for program in ["ring_operations", "ring_kinds", "ring_choices"] {
+        of_program(stage, &place, program)?.is_told(&[])?;
+    }
+    // What a command moves nobody knows.
+    let recorded = of_program(stage, &place, "ring_requests")?;
+    let others = recorded.blind().iter().any(|(kind, _)| kind != "io_uring-entries");
+    ensure!(!others, "{}", recorded.json["blind"]);
+    Ok(())
 }
 
 /// Rings that are left alone are named, with what was submitted to them.

@@ -7,12 +7,13 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use syscalls::Handler;
 use syscalls::abi::errno::is_error;
 use syscalls::capture;
-use syscalls::requests::ControlBlock;
+use syscalls::requests::{CONTROL_BLOCK_BYTES, ControlBlock};
 
 use crate::aio_contexts::AioContext;
 use crate::call::{Call, enter, exit, exit_with};
 use crate::context::{Context, space};
 use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::operations::Where;
 use crate::stream::Stream;
 use crate::{memory, operations};
 
@@ -145,8 +146,8 @@ fn submit_one(context: &Context, id: u64, at: u64, place: (u32, u32)) {
     // The kernel reads it again, but nothing here depends on a second look.
     let Some(block) = memory::read::<ControlBlock>(context, at) else { return };
     let Some(request) = block.request() else { return };
-    let args = request.args(&block.0, at);
-    let row = capture::operation(request.nr);
+    let args = request.args(&block.0, (at, CONTROL_BLOCK_BYTES as u64));
+    let row = capture::operation(request.nr, &args);
     let vector = operations::output_vector(row).and_then(|arg| vector_of(context, &args, arg));
     let mut flight = Flight::new(id, at, block.tag(), place, args);
     let process = context.process().number.get();
@@ -269,12 +270,12 @@ fn completed(context: &Context, id: u64, done: &Completion, late: bool) {
         return;
     };
     let mut given = flight.args;
-    if let Some(arg) = operations::output_vector(capture::operation(flight.nr))
+    if let Some(arg) = operations::output_vector(capture::operation(flight.nr, &flight.args))
         && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
     {
         given[arg] = buffers as u64;
     }
-    operations::complete(context, &flight, &given, Some(done.result), late);
+    operations::complete(context, &flight, &Where::Given(&given), Some(done.result), late);
     flights.with(|flights| flights.release(&flight));
 }
 
@@ -285,7 +286,7 @@ fn give_up(context: &Context, id: u64) {
     }
     let flights = &space().flights;
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
-        operations::complete(context, &flight, &flight.args, None, false);
+        operations::complete(context, &flight, &Where::Given(&flight.args), None, false);
         flights.with(|flights| flights.release(&flight));
     }
     space().aio.with(|contexts| contexts.remove(id));

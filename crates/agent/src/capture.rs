@@ -61,8 +61,14 @@ pub fn copy_in_part(context: &Context, row: &Row, args: &[u64; 6], contents: boo
 
 /// Whether an argument points to contents, whose addresses and lengths are in the arguments or in a
 /// vector.
-fn is_contents(op: &Op) -> bool {
+pub fn is_contents(op: &Op) -> bool {
     op.how == How::Iovec || op.how == How::Bytes && is_bulk(op.len)
+}
+
+/// Number of bytes that the kernel may write of the address that an operation returns.
+pub fn room_of(context: &Context, row: &Row, args: &[u64; 6]) -> u32 {
+    let mut ops = row.ops[..usize::from(row.nops)].iter();
+    ops.find(|op| op.has_room()).and_then(|op| room(context, op, args)).unwrap_or(0)
 }
 
 /// Number of bytes that the kernel may write of an address: after the call, the address's full length
@@ -239,32 +245,52 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
 
 /// Records one memory range, as bytes or as a hash.
 pub fn copy_bytes(context: &Context, which: Which, at: u64, true_len: u64) {
+    let hash = || hash_of(context, &[[at, true_len]]);
+    let (words, count, stored) = words_of(context, which, true_len, hash);
+    Stream::record_with_bytes(context, &words[..count], at, stored);
+}
+
+/// Records contents that are in several ranges as if they were in one.
+pub fn copy_pieces(context: &Context, row: &Row, pieces: &[[u64; 2]]) {
+    let mut ops = row.ops[..usize::from(row.nops)].iter();
+    let Some(op) = ops.find(|op| is_contents(op)) else { return };
+    let flags = if op.dir == Dir::Out { data_flag::OUT } else { 0 };
+    let which = Which { arg: op.arg, index: 0, part: part::WHOLE, flags, bulk: true };
+    let true_len = pieces.iter().map(|[_, bytes]| bytes).sum();
+    let hash = || hash_of(context, pieces);
+    let (words, count, stored) = words_of(context, which, true_len, hash);
+    Stream::record_with_pieces(context, &words[..count], pieces, stored);
+}
+
+/// Returns the first words of a DATA record, how many they are, and how many bytes are to follow.
+#[inline(always)]
+fn words_of(
+    context: &Context,
+    which: Which,
+    true_len: u64,
+    hash: impl FnOnce() -> Option<u128>,
+) -> ([u64; 5], usize, u64) {
     let (mode, max) = policy(context, which);
     let stored = match mode {
         DataMode::Full => true_len.min(max),
         _ => 0,
     };
     let mut flags = which.flags;
-    let mut hash = 0;
+    let mut sum = 0;
     if stored < true_len {
         flags |= data_flag::CUT;
         if mode != DataMode::None {
-            match hash_of(context, at, true_len) {
+            match hash() {
                 Some(value) => {
-                    hash = value;
+                    sum = value;
                     flags |= data_flag::HASH;
                 }
                 None => flags |= data_flag::FAULT,
             }
         }
     }
-    let head = head(which, flags);
-    if flags & data_flag::HASH != 0 {
-        let words = [head, true_len, stored, hash as u64, (hash >> 64) as u64];
-        Stream::record_with_bytes(context, &words, at, stored);
-    } else {
-        Stream::record_with_bytes(context, &[head, true_len, stored], at, stored);
-    }
+    let count = if flags & data_flag::HASH != 0 { 5 } else { 3 };
+    ([head(which, flags), true_len, stored, sum as u64, (sum >> 64) as u64], count, stored)
 }
 
 fn policy(context: &Context, which: Which) -> (DataMode, u64) {
@@ -287,18 +313,20 @@ fn head(which: Which, flags: u8) -> u64 {
     Header::new(RecordKind::Data, which.arg, which.index, c).to_word()
 }
 
-fn hash_of(context: &Context, at: u64, len: u64) -> Option<u128> {
+fn hash_of(context: &Context, pieces: &[[u64; 2]]) -> Option<u128> {
     let mut hasher = Xxh3::new();
-    let mut piece = [0u8; 4096];
-    let mut done = 0;
-    while done < len {
-        let n = (len - done).min(piece.len() as u64);
-        // SAFETY: `piece` has room for `n` bytes.
-        if unsafe { memory::copy(context, piece.as_mut_ptr(), at + done, n) } != 0 {
-            return None;
+    let mut room = [0u8; 4096];
+    for [at, len] in pieces {
+        let mut done = 0;
+        while done < *len {
+            let n = (len - done).min(room.len() as u64);
+            // SAFETY: `room` has room for `n` bytes.
+            if unsafe { memory::copy(context, room.as_mut_ptr(), at + done, n) } != 0 {
+                return None;
+            }
+            hasher.update(&room[..n as usize]);
+            done += n;
         }
-        hasher.update(&piece[..n as usize]);
-        done += n;
     }
     Some(hasher.digest128())
 }

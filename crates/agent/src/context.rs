@@ -28,6 +28,7 @@ use crate::site_table::Sites;
 use crate::status_lines;
 use crate::sys::Denied;
 use crate::text_map::Maps;
+use crate::timers::{Looking, Timer};
 use crate::watch::Watch;
 
 /// Value of `Context::call_start` between calls.
@@ -96,7 +97,9 @@ pub struct Context {
     pub deferred: Word,
     pub overdue: Word,
     /// The timer that tells of these.
-    pub alarm: OptionalWord,
+    pub alarm: Timer,
+    /// Whether it looks for completions in memory.
+    pub looking: Looking,
     /// Where the signal hit that is being delivered: a `syscalls::record::signal_place`.
     pub signal_place: Cell<u16>,
     /// In a re-execution: signals that were sent because they came here.
@@ -346,6 +349,7 @@ impl Context {
             deferred,
             overdue,
             alarm,
+            looking,
             signal_place,
             raised,
             pending_sigsys,
@@ -390,7 +394,8 @@ impl Context {
         attention.set(false);
         deferred.set(0);
         overdue.set(0);
-        alarm.set(None);
+        alarm.forget();
+        looking.forget();
         signal_place.set(0);
         raised.set(0);
         pending_sigsys.set(None);

@@ -12,8 +12,8 @@ use crate::arch::{entry, old_calls};
 use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
-    aio, answered, cpu_area, deferred, exec, guards, locking, mapped, maps, opening, rings,
-    sigcalls, signals, status, tasks, tracing, users,
+    aio, answered, cpu_area, deferred, exec, guards, locking, looking, mapped, maps, opening,
+    ring_tables, rings, sigcalls, signals, status, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -81,9 +81,9 @@ fn record(frame: &Frame, context: &Context) {
         Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {
             aio::call(context, call);
         }
-        Handler::RingSetup | Handler::RingEnter | Handler::RingRegister => {
-            rings::call(context, call);
-        }
+        Handler::RingSetup => rings::set_up(context, call),
+        Handler::RingEnter => rings::submit(context, call),
+        Handler::RingRegister => ring_tables::register(context, call),
         Handler::Close | Handler::CloseRange | Handler::Duplicate => {
             rings::descriptors(context, call);
         }
@@ -96,7 +96,7 @@ fn record(frame: &Frame, context: &Context) {
 #[inline(always)]
 fn finish(context: &Context) {
     context.slow.set(0);
-    rings::after_call(context);
+    looking::after_call(context);
     if context.held_frame.get() != 0 {
         signals::deliver_held(context);
     }
@@ -106,6 +106,7 @@ fn finish(context: &Context) {
 /// Returns true if it is not made.
 #[cold]
 fn attend(context: &Context, frame: &Frame) -> bool {
+    looking::before_call(context);
     deferred::arrive(context);
     let dispatch = context.dispatch.get();
     dispatch.is_some_and(|dispatch| guards::dispatched(context, frame, dispatch))

@@ -2,6 +2,7 @@
 //! when a program first asks for one. Nothing in it is memory of the program.
 
 use syscalls::operations::Request;
+use syscalls::requests::Chooses;
 
 use crate::sys;
 
@@ -29,9 +30,11 @@ pub struct Flight {
     pub batch: u32,
     pub order: u32,
     pub args: [u64; 6],
-    /// The kernel chooses its buffer, from this group.
-    pub unknown_buffer: bool,
+    /// What the kernel chooses, from this group.
+    pub chooses: Chooses,
     pub group: u16,
+    /// Room for the address of who sends a message.
+    pub room: u32,
     /// It was completed before: more comes of it.
     pub has_come: bool,
     /// Another operation, which is done first, may fill what goes into it.
@@ -203,7 +206,7 @@ impl Flights {
         }
     }
 
-    /// The buffers of an operation that was taken out, if they were kept.
+    /// The buffers of an operation, if they were kept.
     pub fn buffers(&self, flight: &Flight) -> Option<*const Buffers> {
         let table = self.0.as_ref()?;
         let vector = table.vectors.get((flight.vector as usize).checked_sub(1)?)?;
@@ -288,8 +291,9 @@ impl Flight {
             batch,
             order,
             args,
-            unknown_buffer: false,
+            chooses: Chooses::Nothing,
             group: 0,
+            room: 0,
             has_come: false,
             is_filled_first: false,
             vector: 0,

@@ -9,10 +9,20 @@ use crate::flights::Flight;
 use crate::stream::Stream;
 use crate::{call, clock};
 
+/// Where the memory of an operation is that was completed.
+pub enum Where<'a> {
+    /// Where these arguments say.
+    Given(&'a [u64; 6]),
+    /// Its contents in these pieces.
+    Pieces(&'a [[u64; 2]]),
+    /// Nobody knows.
+    Unknown,
+}
+
 /// Records within the open call that it submits an operation, with the memory that goes in. Of the
 /// arguments, `given` are where that memory is.
 pub fn submit(context: &Context, flight: &Flight, given: &[u64; 6]) {
-    let row = capture::operation(flight.nr);
+    let row = capture::operation(flight.nr, &flight.args);
     let count = usize::from(row.nargs);
     let c = count as u32 | flight.order << 8;
     let head = Header::new(RecordKind::Submit, 0, flight.nr, c).to_word();
@@ -32,11 +42,11 @@ pub fn submit(context: &Context, flight: &Flight, given: &[u64; 6]) {
 pub fn complete(
     context: &Context,
     flight: &Flight,
-    given: &[u64; 6],
+    memory: &Where<'_>,
     ret: Option<i64>,
     late: bool,
 ) {
-    let row = capture::operation(flight.nr);
+    let row = capture::operation(flight.nr, &flight.args);
     let count = usize::from(row.nargs);
     // What was submitted is part of the first completion.
     let (mut flags, id) = match flight.has_come {
@@ -54,13 +64,18 @@ pub fn complete(
     let words = [head, clock::now(context), id, a, b, c, d, e, f];
     Stream::record(context, &words[..3 + count]);
     if let Some(ret) = ret {
-        if row.has_in && flight.is_filled_first {
-            data::copy_in_part(context, row, given, true);
-        }
-        if row.has_out && flight.unknown_buffer {
-            data::note_unknown(context, row, ret);
-        } else if row.has_out {
-            data::copy_out(context, row, given, ret);
+        context.room.set(flight.room);
+        match memory {
+            Where::Given(given) => {
+                if row.has_in && flight.is_filled_first {
+                    data::copy_in_part(context, row, given, true);
+                }
+                if row.has_out {
+                    data::copy_out(context, row, given, ret);
+                }
+            }
+            Where::Pieces(pieces) => data::copy_pieces(context, row, pieces),
+            Where::Unknown => data::note_unknown(context, row, ret),
         }
         let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
         Stream::record(context, &[head, clock::now(context), ret as u64]);
@@ -69,25 +84,16 @@ pub fn complete(
     Stream::publish(context);
 }
 
-/// Returns the argument that points to a buffer for output, whose length follows.
-pub fn output_bytes(row: &Row) -> Option<usize> {
+/// Returns the argument that points to contents, and how they are found.
+pub fn contents(row: &Row) -> Option<(usize, How, syscalls::Dir)> {
     let mut ops = row.ops[..usize::from(row.nops)].iter();
-    let found = ops.find(|op| op.how == How::Bytes && op.dir == syscalls::Dir::Out)?;
-    Some(usize::from(found.arg))
+    let found = ops.find(|op| data::is_contents(op) || op.how == How::Msghdr)?;
+    Some((usize::from(found.arg), found.how, found.dir))
 }
 
 /// Returns the argument that points to a vector for output.
 pub fn output_vector(row: &Row) -> Option<usize> {
-    vector(row, syscalls::Dir::Out)
-}
-
-/// Returns the argument that points to a vector for input.
-pub fn input_vector(row: &Row) -> Option<usize> {
-    vector(row, syscalls::Dir::In)
-}
-
-fn vector(row: &Row, dir: syscalls::Dir) -> Option<usize> {
     let mut ops = row.ops[..usize::from(row.nops)].iter();
-    let found = ops.find(|op| op.how == How::Iovec && op.dir == dir)?;
+    let found = ops.find(|op| op.how == How::Iovec && op.dir == syscalls::Dir::Out)?;
     Some(usize::from(found.arg))
 }

@@ -1,6 +1,8 @@
 //! Buffers that a program gives to a ring, of which the kernel then chooses.
 
-use syscalls::abi::rings::{BUFFER_RING_IS_MAPPED, BufferRing, ListedBuffer};
+use syscalls::abi::rings::{
+    BUFFER_RING_IS_MAPPED, BUFFER_RING_IS_USED_UP, BufferRing, ListedBuffer,
+};
 use syscalls::requests::Provided;
 
 /// Maximum number of groups with a list in memory, and of stretches given by entries; the oldest are
@@ -87,11 +89,44 @@ impl Buffers {
         (group, number): (u16, u16),
         read: impl Fn(u64) -> Option<ListedBuffer>,
     ) -> Option<(u64, u32)> {
-        let is_its = |list: &&BufferRing| list.group == group && list.entries != 0 && list.at != 0;
-        if let Some(list) = self.lists.iter().find(is_its) {
-            return listed(list, number, read);
+        if let Some(list) = self.list_of(group) {
+            let (_, buffer) = listed(list, number, read)?;
+            return Some((buffer.at, buffer.bytes));
         }
         self.newest().find_map(|stretch| stretch.buffer(group, number))
+    }
+
+    /// Finds the buffers from one on that so many bytes fill. Returns how many they are; none if
+    /// there is no room for all.
+    pub fn find_all(
+        &self,
+        (group, number): (u16, u16),
+        bytes: u64,
+        found: &mut [[u64; 2]],
+        read: impl Fn(u64) -> Option<ListedBuffer>,
+    ) -> Option<usize> {
+        let list = self.list_of(group)?;
+        let (first, _) = listed(list, number, &read)?;
+        let mut left = bytes;
+        for (place, to) in found.iter_mut().enumerate() {
+            let buffer = read(entry_at(list, (first + place as u32) & (list.entries - 1)))?;
+            let here = left.min(buffer.bytes.into());
+            *to = [buffer.at, here];
+            left -= here;
+            if left == 0 {
+                return Some(place + 1);
+            }
+        }
+        None
+    }
+
+    /// Returns the list of a group. Where the kernel uses buffers piece by piece, it changes the list:
+    /// nothing is known of that.
+    fn list_of(&self, group: u16) -> Option<&BufferRing> {
+        self.lists.iter().find(|list| {
+            let is_its = list.group == group && list.entries != 0 && list.at != 0;
+            is_its && list.flags & BUFFER_RING_IS_USED_UP == 0
+        })
     }
 
     /// All stretches, the newest first.
@@ -109,19 +144,22 @@ impl Buffers {
     }
 }
 
-/// Looks a buffer up in a list: most are at the place of their number.
+/// Looks a buffer up in a list, with its place: most are at that of their number.
 fn listed(
     list: &BufferRing,
     number: u16,
     read: impl Fn(u64) -> Option<ListedBuffer>,
-) -> Option<(u64, u32)> {
+) -> Option<(u32, ListedBuffer)> {
     let look = |place: u32| {
-        let at = list.at.wrapping_add(size_of::<ListedBuffer>() as u64 * u64::from(place));
-        let buffer = read(at)?;
-        (buffer.number == number && buffer.at != 0).then_some((buffer.at, buffer.bytes))
+        let buffer = read(entry_at(list, place))?;
+        (buffer.number == number && buffer.at != 0).then_some((place, buffer))
     };
     let first = u32::from(number) & (list.entries - 1);
     look(first).or_else(|| (0..list.entries).find_map(look))
+}
+
+fn entry_at(list: &BufferRing, place: u32) -> u64 {
+    list.at.wrapping_add(size_of::<ListedBuffer>() as u64 * u64::from(place))
 }
 
 #[cfg(test)]
@@ -174,6 +212,11 @@ mod tests {
         assert_eq!(buffers.find((1, 1), entry), Some((0x2000, 64)), "at its place");
         assert_eq!(buffers.find((1, 9), entry), Some((0x3000, 64)), "somewhere");
         assert_eq!(buffers.find((1, 2), entry), None);
+        let mut found = [[0; 2]; 3];
+        assert_eq!(buffers.find_all((1, 9), 150, &mut found, entry), Some(3), "over the end");
+        assert_eq!(found, [[0x3000, 64], [0x4000, 64], [0x1000, 22]]);
+        assert_eq!(buffers.find_all((1, 9), 300, &mut found, entry), None, "no room for them");
+        assert_eq!(buffers.find_all((1, 2), 1, &mut found, entry), None);
         buffers.unlist(1);
         assert_eq!(buffers.find((1, 1), entry), None);
         buffers.list(BufferRing { flags: BUFFER_RING_IS_MAPPED, ..list });

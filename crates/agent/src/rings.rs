@@ -1,48 +1,40 @@
 //! Rings of io_uring: captures the entries that a program submits, and what was completed before the
 //! program can see it. A ring whose features the shadow lacks stays as it is.
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::Arena;
-use syscalls::Handler;
-use syscalls::abi::errno::{EINVAL, ENOSYS, is_error};
+use syscalls::abi::errno::{ENOSYS, is_error};
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
-    AT_BUFFER_RING, BUFFER_GROUP_AT, BufferRing, CANCEL_ALL, CANCEL_OTHERWISE, CQE_BUFFER_AT,
-    CQE_F_BUFFER, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion, ENTER_REGISTERED_RING, Params,
-    REGISTER_BUFFER_RING, REGISTER_FILES, REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2,
-    REGISTER_FILES2, REGISTER_RESIZE_RINGS, REGISTER_RING_FDS, REGISTER_SYNC_CANCEL,
-    REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_BUFFER_RING, UNREGISTER_FILES,
-    UNREGISTER_RING_FDS,
+    AT_BUFFER_RING, BUFFER_GROUP_AT, CANCEL_ALL, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion,
+    ENTER_REGISTERED_RING, Params, REGISTER_SYNC_CANCEL,
 };
-use syscalls::capture;
+use syscalls::capture::{self, How};
+use syscalls::operations::Take;
 use syscalls::record;
-use syscalls::requests::Entry;
+use syscalls::requests::{Chooses, Entry};
+use syscalls::{Dir, Handler};
 
 use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
+use crate::completions::vector_of;
 use crate::context::{Context, space};
-use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::flights::Flight;
 use crate::needs::Need;
-use crate::shadow::{FILES_FOLLOWED, Found, NAMES, Queues, RINGS, Ring, is_of_queues};
+use crate::operations::Where;
+use crate::shadow::{Found, NAMES, Queues, RINGS, Ring, is_of_queues};
 use crate::stream::Stream;
-use crate::{memory, operations, sys};
+use crate::{capture as data, completions, memory, operations, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
 const FIRST_NAME: u64 = 1;
 /// What the kernel gets instead of a name that another operation in flight has.
 const NAMES_OF_OURS: u64 = 0x7c5e_a619_0000_0000;
 
-/// io_uring_setup, io_uring_enter and io_uring_register.
-pub fn call(context: &Context, call: &Call) {
-    match call.row.handler {
-        Handler::RingSetup => set_up(context, call),
-        Handler::RingEnter => submit(context, call),
-        _ => register(context, call),
-    }
-}
-
-fn set_up(context: &Context, call: &Call) {
+/// io_uring_setup.
+pub fn set_up(context: &Context, call: &Call) {
     enter(context, call, 0);
     if are_refused(context) {
         return exit(context, call, -i64::from(ENOSYS));
@@ -101,7 +93,7 @@ fn follow(context: &Context, fd: u64, params: u64) -> bool {
 
 /// Returns the ring that a descriptor leads to. One that we have not seen made is compared with those
 /// that are known.
-fn find(context: &Context, fd: u64) -> Option<&'static Ring> {
+pub fn find(context: &Context, fd: u64) -> Option<&'static Ring> {
     let all = &space().rings.all;
     if let Some(ring) = all.iter().find(|ring| ring.has_name(fd)) {
         return Some(ring);
@@ -122,12 +114,13 @@ fn find(context: &Context, fd: u64) -> Option<&'static Ring> {
 }
 
 /// Returns the ring with a number that this thread has given to it.
-fn registered(context: &Context, number: u64) -> Option<&'static Ring> {
+pub fn registered(context: &Context, number: u64) -> Option<&'static Ring> {
     let place = context.rings.get().get(number as usize).copied()?;
     space().rings.all.get(usize::from(place).checked_sub(1)?)
 }
 
-fn submit(context: &Context, call: &Call) {
+/// io_uring_enter.
+pub fn submit(context: &Context, call: &Call) {
     let [fd, count, _, flags, ..] = *call.args;
     let ring = match space().has_rings.get() {
         false => None,
@@ -241,20 +234,27 @@ fn submit_one(
     is_filled_first: bool,
 ) {
     let request = entry.request();
-    let mut args = request.args(&entry.0, found.at);
-    if let Some(fd) = found.file {
-        args[0] = fd.into();
+    let mut args = request.args(&entry.0, (found.at, found.bytes));
+    for (take, file) in [(Take::Descriptor, found.file), (Take::SourceDescriptor, found.source)] {
+        if let (Some(arg), Some(fd)) = (request.takes.iter().position(|of| *of == take), file) {
+            args[arg] = fd.into();
+        }
     }
-    let row = capture::operation(request.nr);
-    let input = operations::input_vector(row).filter(|_| is_filled_first);
-    let vector_at = operations::output_vector(row).or(input);
-    let vector = vector_at.and_then(|arg| vector_of(context, &args, arg));
+    let row = capture::operation(request.nr, &args);
+    let has_vector = |how, dir| match dir {
+        Dir::Out => how != How::Bytes,
+        _ => how == How::Iovec && is_filled_first,
+    };
+    let vector_at = operations::contents(row).filter(|(_, how, dir)| has_vector(*how, *dir));
+    let vector = vector_at.and_then(|(arg, how, _)| vector_of(context, &args, (arg, how)));
     let data = entry.user_data();
     let given_by_program = *entry;
     let mut flight = Flight::new(id, data, data, place, args);
     // Longer vectors are not kept.
     flight.is_filled_first = is_filled_first && vector_at.is_some() == vector.is_some();
-    (flight.unknown_buffer, flight.group) = (entry.selects_buffer(), entry.group());
+    (flight.chooses, flight.group) = (entry.chooses(), entry.group());
+    flight.is_filled_first |= flight.chooses != Chooses::Nothing;
+    flight.room = data::room_of(context, row, &args);
     if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
         ring.buffers.with(|buffers| buffers.provide(provided));
     }
@@ -305,7 +305,7 @@ fn cancel((id, named): (u64, u64), all: bool, entry: &mut Entry) {
 }
 
 /// Cancels what is known to the kernel by other names. Returns how many that were.
-fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
+pub fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
     let (mut cancelled, mut last) = (0, 0);
     while let Some(other) = space().flights.with(|flights| flights.other_name(id, named, last)) {
         let own = Cancel::of(other, flags);
@@ -316,42 +316,14 @@ fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
     cancelled
 }
 
-/// io_uring_register cancels operations by their data.
-fn cancel_by_call(context: &Context, call: &Call, ring: &Ring, asked: &Cancel) -> i64 {
-    let (id, fd) = (ring.queues.with(|queues| queues.id), call.args[0]);
-    let all = asked.flags & CANCEL_ALL != 0;
-    let has =
-        Stream::while_busy(context, || space().flights.with(|flights| flights.has(id, asked.data)));
-    let others = match all || !has {
-        true => Stream::while_busy(context, || {
-            cancel_others(fd, (id, asked.data), asked.flags & CANCEL_ALL)
-        }),
-        false => 0,
-    };
-    match call.make() {
-        ret if others == 0 => ret,
-        ret => others * i64::from(all) + ret.max(0),
-    }
-}
-
-/// Reads the vector of an operation that will fill it, if it can be kept.
-fn vector_of(context: &Context, args: &[u64; 6], arg: usize) -> Option<Buffers> {
-    let (at, count) = (args[arg], *args.get(arg + 1)?);
-    let mut buffers: Buffers = [[0; 2]; VECTOR_MAX];
-    let bytes = count.checked_mul(16).filter(|&bytes| bytes <= size_of::<Buffers>() as u64)?;
-    // SAFETY: there is room for that many bytes.
-    let missing = unsafe { memory::copy(context, buffers.as_mut_ptr().cast(), at, bytes) };
-    (missing == 0).then_some(buffers)
-}
-
-/// Captures what was completed, and then shows it to the program.
-fn complete(context: &Context, queues: &mut Queues) {
+/// Captures what was completed, and then shows it to the program. Returns false if that is nothing.
+pub fn complete(context: &Context, queues: &mut Queues) -> bool {
     if !queues.is_open() {
-        return;
+        return false;
     }
     let id = queues.id;
     queues.tell_taken();
-    queues.complete(|done| completed(context, id, done));
+    queues.complete(|done| completed(context, id, done))
 }
 
 fn completed(context: &Context, id: u64, done: &mut Completion) {
@@ -363,9 +335,6 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
     });
     let Some(mut flight) = found else { return };
     done.user_data = flight.data;
-    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
-        find_buffer(context, &mut flight, (done.flags >> CQE_BUFFER_AT) as u16);
-    }
     if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
         return flights.with(|flights| {
             if !more {
@@ -373,14 +342,9 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
             }
         });
     }
-    let mut given = flight.args;
-    let row = capture::operation(flight.nr);
-    if let Some(arg) = operations::output_vector(row).or(operations::input_vector(row))
-        && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
-    {
-        given[arg] = buffers as u64;
+    if let Some(ring) = by_id(id) {
+        completions::record(context, ring, &mut flight, done);
     }
-    operations::complete(context, &flight, &given, Some(done.result.into()), false);
     if !more {
         flights.with(|flights| flights.release(&flight));
     }
@@ -389,136 +353,6 @@ fn completed(context: &Context, id: u64, done: &mut Completion) {
 /// Returns the ring that operations in flight know by a number.
 fn by_id(id: u64) -> Option<&'static Ring> {
     space().rings.all.get(id.checked_sub(FIRST_NAME)? as usize)
-}
-
-/// Gives an operation the buffer that the kernel has chosen for it.
-fn find_buffer(context: &Context, flight: &mut Flight, number: u16) {
-    let (Some(ring), Some(arg)) =
-        (by_id(flight.owner), operations::output_bytes(capture::operation(flight.nr)))
-    else {
-        return;
-    };
-    let read = |at| memory::read(context, at);
-    let found = ring.buffers.with(|buffers| buffers.find((flight.group, number), read));
-    let Some((at, bytes)) = found else { return };
-    flight.unknown_buffer = false;
-    flight.args[arg] = at;
-    if let Some(count @ 0) = flight.args.get_mut(arg + 1) {
-        *count = bytes.into();
-    }
-}
-
-/// The buffers of a ring were changed.
-fn buffers_change(context: &Context, ring: &Ring, what: u64, at: u64) {
-    let Some(list) = memory::read::<BufferRing>(context, at) else { return };
-    ring.buffers.with(|buffers| match what {
-        REGISTER_BUFFER_RING => buffers.list(list),
-        _ => buffers.unlist(list.group),
-    });
-}
-
-fn register(context: &Context, call: &Call) {
-    let [fd, what, at, count, ..] = *call.args;
-    let by_number = what & REGISTER_USE_REGISTERED_RING != 0;
-    let what = what & 0xffff_ffff & !REGISTER_USE_REGISTERED_RING;
-    let ring = match space().has_rings.get() {
-        false => None,
-        true if by_number => registered(context, fd),
-        true => Stream::while_busy(context, || find(context, fd)),
-    };
-    enter(context, call, 0);
-    let Some(ring) = ring else { return exit(context, call, call.make()) };
-    if what == REGISTER_RESIZE_RINGS {
-        // The shadow keeps its length: as in kernels before 6.13.
-        return exit(context, call, -i64::from(EINVAL));
-    }
-    let cancel = match what {
-        REGISTER_SYNC_CANCEL if !by_number => memory::read::<Cancel>(context, at),
-        _ => None,
-    };
-    let ret = match cancel.filter(|cancel| cancel.flags & CANCEL_OTHERWISE == 0) {
-        Some(asked) => cancel_by_call(context, call, ring, &asked),
-        None => call.make(),
-    };
-    if ret > 0 && matches!(what, REGISTER_RING_FDS | UNREGISTER_RING_FDS) {
-        for number in 0..count.min(ret as u64).min(REGISTERED_MAX as u64) {
-            let update = memory::read::<[u32; 4]>(context, at + 16 * number);
-            let Some([place, _, fd, _]) = update else { continue };
-            let new = match what {
-                REGISTER_RING_FDS => find(context, fd.into()),
-                _ => None,
-            };
-            set_registered(context, place as usize, new);
-        }
-    }
-    if !is_error(ret) {
-        files_change(context, ring, what, at, count);
-        if matches!(what, REGISTER_BUFFER_RING | UNREGISTER_BUFFER_RING) {
-            buffers_change(context, ring, what, at);
-        }
-    }
-    exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
-}
-
-/// The table of files of a ring was changed.
-fn files_change(context: &Context, ring: &Ring, what: u64, at: u64, count: u64) {
-    const UNCHANGED: u32 = -2i32 as u32;
-    let (first, from, count) = match what {
-        REGISTER_FILES => (0, at, count),
-        UNREGISTER_FILES => (0, 0, u64::MAX),
-        REGISTER_FILES_UPDATE => {
-            let Some([first, fds]) = memory::read::<[u64; 2]>(context, at) else { return };
-            (first as u32, fds, count)
-        }
-        REGISTER_FILES2 => {
-            let Some([number, _, fds]) = memory::read::<[u64; 3]>(context, at) else { return };
-            (0, fds, number & 0xffff_ffff)
-        }
-        REGISTER_FILES_UPDATE2 => {
-            let words = memory::read::<[u64; 5]>(context, at);
-            let Some([first, fds, _, number, _]) = words else { return };
-            (first as u32, fds, number & 0xffff_ffff)
-        }
-        _ => return,
-    };
-    for number in 0..count.min(FILES_FOLLOWED as u64) {
-        let fd = match from {
-            0 => None,
-            from => memory::read::<u32>(context, from.wrapping_add(4 * number)),
-        };
-        if fd != Some(UNCHANGED) {
-            let place = first.saturating_add(number as u32);
-            ring.queues.with(|queues| queues.set_files(place, core::iter::once(fd)));
-        }
-    }
-}
-
-fn set_registered(context: &Context, place: usize, new: Option<&'static Ring>) {
-    let all = &space().rings.all;
-    let mut rings = context.rings.get();
-    let Some(known) = rings.get_mut(place) else { return };
-    let former = all.get(usize::from(*known).wrapping_sub(1));
-    let number = new.and_then(|new| all.iter().position(|ring| core::ptr::eq(ring, new)));
-    *known = number.map_or(0, |number| number as u8 + 1);
-    context.rings.set(rings);
-    if let Some(new) = new {
-        new.registered.fetch_add(1, Ordering::AcqRel);
-    }
-    if let Some(former) = former {
-        former.registered.fetch_sub(1, Ordering::AcqRel);
-        if !former.is_known() {
-            give_up(context, former);
-        }
-    }
-}
-
-/// A thread ends: the numbers that it has given to rings go.
-pub fn thread_ends(context: &Context) {
-    if context.rings.get() != [0; REGISTERED_MAX] {
-        for place in 0..REGISTERED_MAX {
-            set_registered(context, place, None);
-        }
-    }
 }
 
 /// mmap: the program gets the shadow instead of the queues. `at` is what it has just mapped.
@@ -566,13 +400,11 @@ pub fn before_wait(context: &Context) {
     }
 }
 
-/// After any call: shows what was completed meanwhile. The program may have been told of it, or look
-/// without a call.
-#[inline(always)]
-pub fn after_call(context: &Context) {
-    if space().has_rings.get() {
-        each(context, |queues| complete(context, queues));
-    }
+/// Shows what was completed meanwhile. Returns false if that is nothing.
+pub fn look(context: &Context) -> bool {
+    let found = Cell::new(false);
+    each(context, |queues| found.set(complete(context, queues) | found.get()));
+    found.get()
 }
 
 #[cold]
@@ -650,7 +482,7 @@ fn forget_names(from: u64, to: u64) {
 }
 
 /// Records what is still in flight as never completed.
-fn give_up(context: &Context, ring: &Ring) {
+pub fn give_up(context: &Context, ring: &Ring) {
     ring.queues.with(|queues| {
         if queues.is_open() {
             complete(context, queues);
@@ -667,7 +499,7 @@ fn leave_in_flight(context: &Context, id: u64) {
     let flights = &space().flights;
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         if !context.silent.get() {
-            operations::complete(context, &flight, &flight.args, None, false);
+            operations::complete(context, &flight, &Where::Given(&flight.args), None, false);
         }
         flights.with(|flights| flights.release(&flight));
     }

@@ -48,10 +48,13 @@ pub struct Ring {
 
 /// What is known of an entry.
 pub struct Found {
-    /// Its address.
+    /// Its address and length.
     pub at: u64,
-    /// The descriptor of its file, where the entry has another number for it.
+    pub bytes: u64,
+    /// The descriptor of its file, where the entry has another number for it, and of that which a splice
+    /// reads from.
     pub file: Option<u32>,
+    pub source: Option<u32>,
 }
 
 /// A piece of memory.
@@ -264,7 +267,9 @@ impl Queues {
             }
             if index < entries {
                 let mut entry = self.shadow_entry(index);
-                let found = Found { at: self.entry_at(index), file: self.file_of(&entry) };
+                let (at, bytes) = (self.entry_at(index), self.entry_bytes());
+                let source = entry.place_of_source().and_then(|place| self.file_at(place));
+                let found = Found { at, bytes, file: self.file_of(&entry), source };
                 each(number, &mut entry, found);
                 self.set_real_entry(place, index, &entry);
             }
@@ -292,8 +297,11 @@ impl Queues {
         if let Some(place) = entry.changes_place() {
             self.set_files(place, core::iter::once(None));
         }
-        let known = *self.files.get(entry.place_of_file()? as usize)?;
-        known.checked_sub(1)
+        self.file_at(entry.place_of_file()?)
+    }
+
+    fn file_at(&self, place: u32) -> Option<u32> {
+        self.files.get(place as usize)?.checked_sub(1)
     }
 
     fn entry_at(&self, index: u32) -> u64 {
@@ -332,14 +340,15 @@ impl Queues {
     }
 
     /// Copies completions. `each` gets them before the program does, and may change what is known by
-    /// the entry.
-    pub fn complete(&mut self, mut each: impl FnMut(&mut Completion)) {
+    /// the entry. Returns false if there are none.
+    pub fn complete(&mut self, mut each: impl FnMut(&mut Completion)) -> bool {
         self.catch_up();
         let (cq, entries) = (self.params.cq, self.params.cq_entries);
         let tail = self.real(cq.tail);
         if tail.wrapping_sub(self.completed) > entries {
-            return;
+            return false;
         }
+        let found = self.completed != tail;
         while self.completed != tail {
             let bytes = self.completion_bytes();
             let place = u64::from(cq.cqes) + bytes * u64::from(self.completed & (entries - 1));
@@ -358,6 +367,7 @@ impl Queues {
         }
         self.show_flags();
         self.at(self.shadow, cq.tail).store(tail, Ordering::Release);
+        found
     }
 }
 

@@ -35,7 +35,9 @@ use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_e
 use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
-use crate::{asked, call, clock, course, deferred, requests, sites, sys, tracing, waiting};
+use crate::{
+    asked, call, clock, course, deferred, looking, requests, sites, sys, tracing, waiting,
+};
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
 const ENOSYS: u64 = errno::result(errno::ENOSYS) as u64;
@@ -48,6 +50,9 @@ const RESTARTED: u64 = errno::result(errno::ERESTARTSYS) as u64;
 #[unsafe(export_name = "reenact_handle_signal")]
 pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: bool) -> u64 {
     let context = current();
+    if looking::is_alarm(context, signal, info, uc, open) {
+        return 0;
+    }
     if !open && context.running.get() == phase::LEFT_ALONE && tracing::is_left_alone_at(uc) {
         return tracing::pass_on(context, signal, info, uc);
     }

@@ -202,6 +202,39 @@ impl Stream {
         }
     }
 
+    /// Writes a record with a tail of `len` bytes that are in several pieces of program memory.
+    #[cold]
+    pub fn record_with_pieces(context: &Context, words: &[u64], pieces: &[[u64; 2]], len: u64) {
+        if pieces.iter().any(|[at, bytes]| !memory::readable(context, *at, *bytes)) {
+            return Self::note_fault(context, words);
+        }
+        let padded = len.next_multiple_of(8);
+        context.chunk.begin(size_of_val(words) as u64 + padded);
+        Self::words_over_chunks(context, words);
+        let mut done = 0;
+        // What is left over is zeroed.
+        for [at, bytes] in pieces.iter().copied().chain([[0, padded]]) {
+            let whole = if at == 0 { padded } else { len.min(done + bytes) };
+            let from = done;
+            while done < whole {
+                if context.chunk.room() == 0 && !Self::next_chunk(context) {
+                    return;
+                }
+                let piece = (whole - done).min(context.chunk.room() as u64);
+                let wanted = if at == 0 { 0 } else { piece };
+                let to = context.chunk.cur.get();
+                // SAFETY: there is room for the piece; the part that could not be read is zeroed.
+                unsafe {
+                    let missing = memory::copy(context, to, at + (done - from), wanted);
+                    let copied = (wanted - missing) as usize;
+                    core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
+                    context.chunk.cur.set(to.add(piece as usize));
+                }
+                done += piece;
+            }
+        }
+    }
+
     /// Writes a DATA record which says that the memory could not be read.
     #[cold]
     pub fn note_fault(context: &Context, head: &[u64]) {

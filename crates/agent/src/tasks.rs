@@ -15,8 +15,8 @@ use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
-    actions, aio, asked, clock, course, deferred, mapped, memory, native, rings, sys, threads,
-    users,
+    actions, aio, asked, clock, course, deferred, looking, mapped, memory, native, ring_tables,
+    rings, sys, threads, users,
 };
 
 const ESRCH: i64 = -3;
@@ -312,6 +312,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     context.take_sigsys();
     context.dispatch.set(None);
     deferred::forget(context);
+    context.looking.forget();
     if sys::is_quiet() {
         context.slot.set(None);
         users::leave(context);
@@ -443,7 +444,8 @@ pub fn exit(context: &Context, call: &Call) {
         aio::end(context);
         rings::end(context);
     } else {
-        rings::thread_ends(context);
+        ring_tables::thread_ends(context);
+        looking::end(context);
     }
     enter(context, call, enter_flag::NO_RETURN);
     sys::set_mask(mask_all(context));

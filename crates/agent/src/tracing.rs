@@ -28,7 +28,7 @@ use crate::context::{Context, Process, mask_all, space};
 use crate::needs::Need;
 use crate::signal::{Action, Info, real_mask, si_code, signal_bit};
 use crate::stream::Stream;
-use crate::{clock, helper, requests, sys, threads, users};
+use crate::{clock, helper, looking, requests, sys, threads, users};
 
 /// Maximum number of looks at a starting thread or a pending signal: takes some milliseconds.
 const TRIES: usize = 1000;
@@ -49,6 +49,9 @@ fn be_traced(context: &Context, call: &Call) {
     context.phase.set(phase::IN_CALL);
     let is_one_thread = context.process().users.load(Ordering::Relaxed) == 1;
     let handed_over = is_one_thread && !sys::is_quiet();
+    if !sys::is_quiet() {
+        looking::end(context);
+    }
     if handed_over {
         hand_over(context);
     }

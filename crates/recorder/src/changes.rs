@@ -24,7 +24,7 @@ use syscalls::abi::errno;
 use syscalls::abi::files::{
     AF_UNIX, O_ACCMODE, O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH, O_TRUNC, RENAME_EXCHANGE,
 };
-use syscalls::shape::operand;
+use syscalls::shape::{OffsetIs, offset_of};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Content, Event, EventKind, Outcome, ProcessState};
 
@@ -390,7 +390,11 @@ impl Changes {
         let (from, to, stretch) = match row.act_of(&call.args) {
             Act::Copy if moved == 0 => return,
             Act::Copy => {
-                let start = operand(row.args, Operand::SourceAt).and_then(|arg| word(arg, 0));
+                let start = match offset_of(row.args, &call.args, Operand::SourceAt) {
+                    OffsetIs::Own => None,
+                    OffsetIs::Given(start) => Some(start),
+                    OffsetIs::Behind(arg) => word(arg, 0),
+                };
                 let stretch = match start {
                     Some(start) => Stretch::At(start..start.saturating_add(moved)),
                     None => Stretch::Somewhere(moved),

@@ -529,12 +529,21 @@ impl Maker {
 
     fn once(&self) -> i64 {
         let registers = self.values.registers();
-        let [a, b, c, d, e, f] = match self.cousin {
+        let mut offsets = [registers[1], registers[OFFSET_OF_OPERATION]];
+        let [a, mut b, c, mut d, e, f] = match self.cousin {
             None => registers,
             Some(cousin) => {
                 cousin.args.map(|from| registers.get(usize::from(from)).copied().unwrap_or(0))
             }
         };
+        if self.cousin.is_some_and(|cousin| cousin.offsets_behind) {
+            let behind = |offset: &mut usize| match *offset {
+                usize::MAX => 0,
+                _ => &raw mut *offset as usize,
+            };
+            let [first, second] = &mut offsets;
+            (b, d) = (behind(first), behind(second));
+        }
         let own_offset = |cousin: Cousin| {
             cousin.at_own_offset.filter(|_| registers[OFFSET_OF_OPERATION] == usize::MAX)
         };

@@ -13,7 +13,7 @@ use model::{Contents, Description, DescriptorTable, Origin};
 use syscalls::abi::errno::{self, EACCES, EAGAIN, EBUSY, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
 use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFMT};
 use syscalls::record::part;
-use syscalls::shape::{Dir, Of, operand};
+use syscalls::shape::{Dir, Of, OffsetIs, offset_of, operand};
 use syscalls::{Act, Arg, ArgKind, Classes, Operand, Replay, flags};
 use trace::event::{Call, Data, Identity, Preamble};
 
@@ -223,7 +223,13 @@ impl Judge {
             if !matches!(arg.kind, ArgKind::Fd | ArgKind::DirFd) || value as i32 == AT_FDCWD {
                 continue;
             }
-            let Some(entry) = table.get(value as i32) else { continue };
+            let Some(entry) = table.get(value as i32) else {
+                // It was under way when its number was closed.
+                if said.row.queue.is_some() && ret >= 0 && value as i32 >= 0 {
+                    return Treatment::Simulate;
+                }
+                continue;
+            };
             let description = &entry.description;
             about_device |= realm::is_device(&description.path);
             match self.is_here(description) {
@@ -615,7 +621,8 @@ fn hides_its_reason(said: &Said, call: &Call, ret: i64) -> bool {
 
 /// Whether the source is read at its own offset.
 fn has_no_offset(said: &Said, call: &Call) -> bool {
-    said.value(call, Operand::SourceAt) == Some(0)
+    operand(said.args, Operand::SourceAt).is_some()
+        && offset_of(said.args, &call.args, Operand::SourceAt) == OffsetIs::Own
 }
 
 /// Returns the device number of a line of /proc/self/mountinfo that shows a kernel view.

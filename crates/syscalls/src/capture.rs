@@ -342,18 +342,24 @@ pub fn row(nr: u64, args: &[u64; 6]) -> (&'static Row, bool) {
     if row.variant_count == 0 {
         return (row, false);
     }
-    let first = usize::from(row.first_variant);
-    let variants = &VARIANTS[first..first + usize::from(row.variant_count)];
-    match variants.iter().find(|v| args[usize::from(v.key_arg)] & v.mask == v.value) {
-        Some(variant) => (&variant.row, false),
+    match variant(row, args) {
+        Some(variant) => (variant, false),
         None => (row, true),
     }
 }
 
-/// Returns what to copy for an operation.
-pub fn operation(nr: u16) -> &'static Row {
+fn variant(row: &Row, args: &[u64; 6]) -> Option<&'static Row> {
+    let first = usize::from(row.first_variant);
+    let mut variants = VARIANTS[first..first + usize::from(row.variant_count)].iter();
+    let found = variants.find(|v| args[usize::from(v.key_arg)] & v.mask == v.value)?;
+    Some(&found.row)
+}
+
+/// Returns what to copy for an operation with these arguments.
+pub fn operation(nr: u16, args: &[u64; 6]) -> &'static Row {
     let place = Some(nr).filter(|nr| *nr >= OPERATIONS_FIRST).and_then(|nr| place(nr.into()));
-    place.map_or(&UNKNOWN, |place| &CAPTURE[place])
+    let Some(row) = place.map(|place| &CAPTURE[place]) else { return &UNKNOWN };
+    variant(row, args).unwrap_or(row)
 }
 
 /// Returns the number under which a call is recorded: those of operations stand for no call.

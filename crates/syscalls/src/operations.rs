@@ -27,6 +27,8 @@ pub struct Cousin {
     pub args: [u8; 6],
     /// The call instead if the fourth argument is -1, which stands for the file's own offset.
     pub at_own_offset: Option<u16>,
+    /// The second and fourth arguments are offsets where the call has pointers to such; -1: NULL.
+    pub offsets_behind: bool,
 }
 
 /// No argument of the operation.
@@ -41,6 +43,12 @@ pub enum Take {
     Address,
     /// The descriptor of an entry of a ring; -1 if it is a place in the table of the ring.
     Descriptor,
+    /// The descriptor that a splice reads from, likewise.
+    SourceDescriptor,
+    /// The address of what follows the fields that all entries have.
+    Rest,
+    /// The length of that.
+    RestBytes,
     /// A number in the struct.
     Field {
         /// Its offset.
@@ -60,14 +68,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the arguments of the operation that a struct describes, given its address.
-    pub fn args(&self, body: &[u8], address: u64) -> [u64; 6] {
+    /// Returns the arguments of the operation that a struct describes, given its address and length.
+    pub fn args(&self, body: &[u8], (address, bytes): (u64, u64)) -> [u64; 6] {
         let mut args = [0; 6];
         for (arg, take) in args.iter_mut().zip(self.takes) {
             *arg = match take {
                 Take::Nothing => 0,
                 Take::Address => address,
                 Take::Descriptor => descriptor(body),
+                Take::SourceDescriptor => source(body),
+                Take::Rest => address.wrapping_add(REST_AT as u64),
+                Take::RestBytes => bytes.saturating_sub(REST_AT as u64),
                 Take::Field { at, bytes } => number(body, at.into(), bytes.into()),
             };
         }
@@ -84,12 +95,28 @@ impl Request {
 const ENTRY_FLAGS_AT: usize = 1;
 const DESCRIPTOR_AT: usize = 4;
 const FIXED_FILE: u64 = 1;
+/// Offset of what an entry has for its operation alone.
+const REST_AT: usize = 48;
+/// The descriptor that a splice reads from, and its flag for a file of the ring.
+const SOURCE_AT: usize = 44;
+const SPLICE_FLAGS_AT: usize = 28;
+const SOURCE_IS_FIXED: u64 = 1 << 31;
 
 fn descriptor(entry: &[u8]) -> u64 {
     match number(entry, ENTRY_FLAGS_AT, 1) & FIXED_FILE {
         0 => number(entry, DESCRIPTOR_AT, 4),
         _ => u64::from(u32::MAX),
     }
+}
+
+fn source(entry: &[u8]) -> u64 {
+    place_of_source(entry).map_or(number(entry, SOURCE_AT, 4), |_| u64::from(u32::MAX))
+}
+
+/// Returns the place in the table of the ring of the file that a splice reads from, if it has one there.
+pub(crate) fn place_of_source(entry: &[u8]) -> Option<u32> {
+    let is_fixed = number(entry, SPLICE_FLAGS_AT, 4) & SOURCE_IS_FIXED != 0;
+    is_fixed.then(|| number(entry, SOURCE_AT, 4) as u32)
 }
 
 /// Reads a number; what lies outside is zero.

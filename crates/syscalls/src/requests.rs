@@ -1,7 +1,7 @@
 //! What a program submits, as the agent needs it.
 
-use crate::abi::rings::{CANCEL_ALL, CANCEL_OTHERWISE};
-use crate::operations::{Request, number};
+use crate::abi::rings::{CANCEL_ALL, CANCEL_OTHERWISE, RECV_MULTISHOT, RECVSEND_BUNDLE};
+use crate::operations::{Request, Take, number, place_of_source};
 use crate::table::operations::AIO;
 use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN};
 
@@ -28,6 +28,19 @@ impl ControlBlock {
 /// An entry of a submission queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry(pub [u8; ENTRY_BYTES]);
+
+/// What the kernel chooses for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chooses {
+    /// Nothing.
+    Nothing,
+    /// A buffer.
+    Buffer,
+    /// As many buffers as there are bytes for.
+    Buffers,
+    /// A buffer that gets a message with its header, name and control data.
+    Frame,
+}
 
 /// Buffers of one length, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +77,12 @@ const FIXED_FILE: u8 = 1;
 const GROUP_AT: usize = 40;
 const ADDRESS_AT: usize = 16;
 const OP_FLAGS_AT: usize = 28;
+const PRIORITY_AT: usize = 2;
 const POLL_REMOVE: u8 = 7;
+/// Opcodes of messages.
+const RECVMSG: u8 = 10;
+const SEND: u8 = 26;
+const RECV: u8 = 27;
 const TIMEOUT_REMOVE: u8 = 12;
 const ASYNC_CANCEL: u8 = 14;
 /// The opcode that gives a ring buffers.
@@ -97,6 +115,12 @@ impl Entry {
     /// Returns the place of its file in the table of the ring, if it has none by a number.
     pub fn place_of_file(&self) -> Option<u32> {
         (self.0[1] & FIXED_FILE != 0).then(|| number(&self.0, DESCRIPTOR_AT, 4) as u32)
+    }
+
+    /// Returns the place of the file that a splice reads from, likewise.
+    pub fn place_of_source(&self) -> Option<u32> {
+        let has_one = self.request().takes.contains(&Take::SourceDescriptor);
+        if has_one { place_of_source(&self.0) } else { None }
     }
 
     /// Returns the place in that table to which it gives another file.
@@ -153,9 +177,15 @@ impl Entry {
         self.0[1] & SKIP_SUCCESS != 0
     }
 
-    /// Returns true if the kernel chooses the buffer: it is not known where that is.
-    pub fn selects_buffer(&self) -> bool {
-        self.0[1] & BUFFER_SELECT != 0
+    /// Returns what the kernel chooses, of which it is not known where it is.
+    pub fn chooses(&self) -> Chooses {
+        let how = number(&self.0, PRIORITY_AT, 2);
+        match self.0[0] {
+            _ if self.0[1] & BUFFER_SELECT == 0 => Chooses::Nothing,
+            RECVMSG if how & RECV_MULTISHOT != 0 => Chooses::Frame,
+            SEND | RECV if how & RECVSEND_BUNDLE != 0 => Chooses::Buffers,
+            _ => Chooses::Buffer,
+        }
     }
 }
 
@@ -181,7 +211,7 @@ mod tests {
         let request = read.request().unwrap();
         let word = |at: u64| (0..8).fold(0, |word, byte| word | (at + byte) << (8 * byte));
         let expected = [0x1716_1514, word(24), word(32), word(40), 0x0f0e_0d0c, 0x1000];
-        assert_eq!(request.args(&read.0, 0x1000), expected);
+        assert_eq!(request.args(&read.0, (0x1000, 64)), expected);
         assert_eq!(crate::by_number(request.nr.into()).unwrap().name, "aio:PREAD");
         assert_eq!(read.tag(), word(0));
     }
@@ -200,6 +230,24 @@ mod tests {
         ] {
             (entry.0[0], entry.0[OP_FLAGS_AT]) = (opcode, flags);
             assert_eq!(entry.cancels(), expected, "{opcode} {flags}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_chooses_follows_from_flags() {
+        let mut entry = Entry([0; ENTRY_BYTES]);
+        for (opcode, flags, how, expected) in [
+            (22, 0, 0, Chooses::Nothing),
+            (22, BUFFER_SELECT, 16, Chooses::Buffer),
+            (27, BUFFER_SELECT, 2, Chooses::Buffer),
+            (27, BUFFER_SELECT, 18, Chooses::Buffers),
+            (26, BUFFER_SELECT, 16, Chooses::Buffers),
+            (10, BUFFER_SELECT, 0, Chooses::Buffer),
+            (10, BUFFER_SELECT, 2, Chooses::Frame),
+            (10, 0, 2, Chooses::Nothing),
+        ] {
+            (entry.0[0], entry.0[1], entry.0[PRIORITY_AT]) = (opcode, flags, how);
+            assert_eq!(entry.chooses(), expected, "{opcode} {flags} {how}");
         }
     }
 

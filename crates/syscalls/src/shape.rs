@@ -284,6 +284,28 @@ pub const fn operand(args: &[Arg], wanted: Operand) -> Option<u8> {
     None
 }
 
+/// Where a call has the offset at which it reads or writes a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OffsetIs {
+    /// Nowhere: it is the file's own.
+    Own,
+    /// In an argument.
+    Given(u64),
+    /// In the memory behind this argument.
+    Behind(u8),
+}
+
+/// Returns where a call with these values has the offset of a use.
+pub fn offset_of(args: &[Arg], values: &[u64; 6], wanted: Operand) -> OffsetIs {
+    let Some(number) = operand(args, wanted) else { return OffsetIs::Own };
+    match (args[usize::from(number)].kind, values[usize::from(number)]) {
+        (ArgKind::Offset, u64::MAX) => OffsetIs::Own,
+        (ArgKind::Offset, given) => OffsetIs::Given(given),
+        (_, 0) => OffsetIs::Own,
+        _ => OffsetIs::Behind(number),
+    }
+}
+
 /// Returns the number of the argument whose value is a combination or member of a set.
 pub fn of_set(args: &[Arg], wanted: &'static FlagSet) -> Option<u8> {
     args.iter().zip(0u8..).find(|(arg, _)| arg.is_of_set(wanted)).map(|(_, number)| number)

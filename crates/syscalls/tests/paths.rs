@@ -100,7 +100,7 @@ fn whatever_opens_a_path_says_where_its_flags_are() {
 
 fn captured(row: &syscalls::Syscall, args: &[u64; 6]) -> &'static capture::Row {
     match row.queue {
-        Some(_) => capture::operation(row.nr),
+        Some(_) => capture::operation(row.nr, &[0; 6]),
         None => capture::row(row.nr.into(), args).0,
     }
 }

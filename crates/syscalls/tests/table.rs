@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use syscalls::Operand;
 use syscalls::capture::{self, OPS_MAX};
 use syscalls::layout::FieldKind;
 use syscalls::operations::{AIO_FIRST, NOTHING, OPERATIONS_FIRST};
@@ -215,7 +216,7 @@ fn the_capture_rows_follow_the_table() {
         }
         if call.variants.is_empty() {
             let (row, unknown) = match call.queue {
-                Some(_) => (capture::operation(call.nr), false),
+                Some(_) => (capture::operation(call.nr, &[0; 6]), false),
                 None => capture::row(u64::from(call.nr), &[0; 6]),
             };
             assert!(row.known && !unknown, "{}", call.name);
@@ -229,7 +230,7 @@ fn the_capture_rows_follow_the_table() {
     assert!(!row.known);
     // Programs may call the number of an operation, which is none of the kernel's.
     let (row, _) = capture::row(u64::from(AIO_FIRST), &[0; 6]);
-    assert!(!row.known && !capture::operation(0).known);
+    assert!(!row.known && !capture::operation(0, &[0; 6]).known);
     let recorded = [0, 470, 0x3ff, OPERATIONS_FIRST.into(), 0x9999, u64::MAX];
     let recorded = recorded.map(capture::recorded_number);
     assert_eq!(recorded, [0, 470, 0x3ff, u16::MAX, 0x9999, u16::MAX]);
@@ -256,6 +257,11 @@ fn operations_have_the_arguments_of_the_call_that_does_the_same() {
             let given = &row.args[usize::from(from)];
             let name = format!("{}: {}", row.name, given.name);
             assert_eq!(arg.operand, given.operand, "{name}");
+            let is_offset = matches!(arg.operand, Operand::SourceAt | Operand::TargetAt);
+            if cousin.offsets_behind && is_offset {
+                assert!(matches!(given.kind, ArgKind::Offset), "{name}");
+                continue;
+            }
             assert_eq!(kind_of(arg), kind_of(given), "{name}");
         }
         count += 1;

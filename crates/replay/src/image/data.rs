@@ -6,7 +6,7 @@ use model::contents::{self, has, is_cut, piece};
 use model::{Contents, OpenId};
 use rustix::io::Errno;
 use syscalls::record::{SNAPSHOT_WINDOW_BYTES, data_flag, part};
-use syscalls::shape::operand;
+use syscalls::shape::{OffsetIs, offset_of};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Data, Outcome};
 
@@ -101,13 +101,18 @@ impl Fold<'_> {
         asked.to = self.range(asked, Operand::Target, Operand::TargetAt, len);
     }
 
-    /// Returns the range that a call accesses, given a pointer to an offset, or none.
+    /// Returns the range that a call accesses, given an offset, a pointer to one, or neither.
     fn range(&mut self, asked: &Asked, file: Operand, at: Operand, len: u64) -> Option<Range<u64>> {
         let id = asked.open_of(file)?;
-        let told = operand(asked.args, at)
-            .and_then(|arg| piece(&asked.call.data, arg, part::WHOLE, 0, false));
-        let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
-        let position = told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
+        let position = match offset_of(asked.args, &asked.call.args, at) {
+            OffsetIs::Own => None,
+            OffsetIs::Given(position) => Some(position),
+            OffsetIs::Behind(arg) => {
+                let told = piece(&asked.call.data, arg, part::WHOLE, 0, false);
+                let told = told.and_then(|data| self.stored.read(&data.content, 8).ok());
+                told.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+            }
+        };
         let when = (asked.thread, asked.tsc, asked.exit_tsc());
         self.advance(when, id, position, len).map(|(_, range, _)| range)
     }

@@ -66,6 +66,12 @@ pub const SQ_NEED_WAKEUP: u32 = 1 << 0;
 pub const CQE_F_BUFFER: u32 = 1 << 0;
 /// That place.
 pub const CQE_BUFFER_AT: u32 = 16;
+/// In the priority of a message: more than one may come.
+pub const RECV_MULTISHOT: u64 = 1 << 1;
+/// In the priority of what is sent or received: as many chosen buffers as there are bytes for.
+pub const RECVSEND_BUNDLE: u64 = 1 << 4;
+/// In the priority of what is sent: the address is that of a vector.
+pub const SEND_VECTORIZED: u64 = 1 << 5;
 /// In the flags of a completion: more will come of the same entry.
 pub const CQE_F_MORE: u32 = 1 << 1;
 /// It tells that the memory of the entry is not used any more.
@@ -93,6 +99,8 @@ pub const REGISTER_BUFFER_RING: u64 = 22;
 pub const UNREGISTER_BUFFER_RING: u64 = 23;
 /// In the flags of that: the kernel allocates the ring, and the program maps it.
 pub const BUFFER_RING_IS_MAPPED: u16 = 1;
+/// In the flags of that: a buffer is used piece by piece.
+pub const BUFFER_RING_IS_USED_UP: u16 = 2;
 /// Offset for mmap of such a ring; the number of the group is above [`BUFFER_GROUP_AT`].
 pub const AT_BUFFER_RING: u64 = 0x8000_0000;
 /// That place.

@@ -134,6 +134,44 @@ pub static IOSQE: FlagSet = names("IOSQE_", &[
     (0x40, "IOSQE_CQE_SKIP_SUCCESS"),
 ]);
 
+/// Flags in the priority of messages that are sent and received by io_uring.
+#[rustfmt::skip]
+pub static URING_RECVSEND: FlagSet = names("IORING_", &[
+    (0x1, "IORING_RECVSEND_POLL_FIRST"), (0x2, "IORING_RECV_MULTISHOT"),
+    (0x4, "IORING_RECVSEND_FIXED_BUF"), (0x8, "IORING_SEND_ZC_REPORT_USAGE"),
+    (0x10, "IORING_RECVSEND_BUNDLE"), (0x20, "IORING_SEND_VECTORIZED"),
+]);
+
+/// Flags of a poll of io_uring.
+#[rustfmt::skip]
+pub static URING_POLL: FlagSet = names("IORING_POLL_", &[
+    (0x1, "IORING_POLL_ADD_MULTI"), (0x2, "IORING_POLL_UPDATE_EVENTS"),
+    (0x4, "IORING_POLL_UPDATE_USER_DATA"), (0x8, "IORING_POLL_ADD_LEVEL"),
+]);
+
+/// Flags of a timeout of io_uring.
+#[rustfmt::skip]
+pub static URING_TIMEOUT: FlagSet = names("IORING_TIMEOUT_", &[
+    (0x1, "IORING_TIMEOUT_ABS"), (0x2, "IORING_TIMEOUT_UPDATE"),
+    (0x4, "IORING_TIMEOUT_BOOTTIME"), (0x8, "IORING_TIMEOUT_REALTIME"),
+    (0x10, "IORING_LINK_TIMEOUT_UPDATE"), (0x20, "IORING_TIMEOUT_ETIME_SUCCESS"),
+    (0x40, "IORING_TIMEOUT_MULTISHOT"),
+]);
+
+/// Flags that say what io_uring cancels.
+#[rustfmt::skip]
+pub static URING_CANCEL: FlagSet = names("IORING_ASYNC_CANCEL_", &[
+    (0x1, "IORING_ASYNC_CANCEL_ALL"), (0x2, "IORING_ASYNC_CANCEL_FD"),
+    (0x4, "IORING_ASYNC_CANCEL_ANY"), (0x8, "IORING_ASYNC_CANCEL_FD_FIXED"),
+    (0x10, "IORING_ASYNC_CANCEL_USERDATA"), (0x20, "IORING_ASYNC_CANCEL_OP"),
+]);
+
+/// What is sent from one ring to another.
+#[rustfmt::skip]
+pub static URING_MSG: FlagSet = names("IORING_MSG_", &[
+    (0, "IORING_MSG_DATA"), (0x1, "IORING_MSG_SEND_FD"),
+]);
+
 /// Features of io_uring.
 #[rustfmt::skip]
 pub static URING_FEAT: FlagSet = names("IORING_FEAT_", &[

@@ -121,7 +121,10 @@ impl Syscall {
 
     /// Sets the call that does what the operation does.
     pub const fn like(self, nr: u16, args: [u8; 6]) -> Syscall {
-        Syscall { cousin: Some(Cousin { nr, args, at_own_offset: None }), ..self }
+        Syscall {
+            cousin: Some(Cousin { nr, args, at_own_offset: None, offsets_behind: false }),
+            ..self
+        }
     }
 
     /// Sets the call that does the same where the file's own offset stands.
@@ -129,6 +132,16 @@ impl Syscall {
         match self.cousin {
             Some(cousin) => {
                 Syscall { cousin: Some(Cousin { at_own_offset: Some(nr), ..cousin }), ..self }
+            }
+            None => panic!("an operation that is like no call"),
+        }
+    }
+
+    /// Its offsets are numbers, where the call that does the same has pointers to them.
+    pub const fn offsets_behind(self) -> Syscall {
+        match self.cousin {
+            Some(cousin) => {
+                Syscall { cousin: Some(Cousin { offsets_behind: true, ..cousin }), ..self }
             }
             None => panic!("an operation that is like no call"),
         }
