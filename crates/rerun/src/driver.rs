@@ -11,7 +11,9 @@ use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
 use crate::answers::{Fate, fate, filled};
+use crate::breakpoints;
 use crate::compare::{self, Counts};
+use crate::debugger::{Debugger, Order};
 use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::first_image::{ImageStack, image_stack};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
@@ -25,6 +27,8 @@ use crate::words::{raw, told};
 
 /// How long to wait for a message before looking whether the program still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same for orders of a debugger.
+const ORDERS_EVERY: Duration = Duration::from_millis(5);
 const TIMES_SLOWER: u32 = 20;
 /// Times in a trace may make no sense.
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -46,6 +50,11 @@ pub struct Driver<'a> {
     stop_at: Option<u64>,
     /// How long a thread may take to its next call, beside a multiple of what it took in the recording.
     patience: Duration,
+    debugger: Option<&'a mut Debugger>,
+    /// The number of the call that is waited for; behind the last one, their number.
+    position: u64,
+    /// The process that stands before the call that is waited for, as the debugger wanted.
+    stands: Option<i32>,
     /// By number in the re-execution.
     threads: HashMap<u32, Live>,
     /// Numbers in the re-execution by numbers in the recording.
@@ -73,12 +82,17 @@ impl<'a> Driver<'a> {
         output: &'a mut Output<'a>,
         stop_at: Option<u64>,
         patience: Duration,
+        debugger: Option<&'a mut Debugger>,
     ) -> Driver<'a> {
         Driver {
             survey,
             messages,
             stop_at,
-            patience,
+            // Who looks at a program may take any time.
+            patience: if debugger.is_some() { Duration::MAX } else { patience },
+            debugger,
+            position: 0,
+            stands: None,
             threads: HashMap::new(),
             numbers: HashMap::new(),
             newcomers: Vec::new(),
@@ -161,6 +175,8 @@ impl<'a> Driver<'a> {
 
     /// Takes a message. Waits no longer than a while.
     fn receive(&mut self, wait: Duration) -> Result<bool, Ending> {
+        self.take_orders()?;
+        let wait = if self.debugger.is_some() { wait.min(ORDERS_EVERY) } else { wait };
         let message = match self.messages.recv_timeout(wait) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => return Ok(false),
@@ -266,18 +282,22 @@ impl<'a> Driver<'a> {
             };
             let place = driver.newcomers.iter().position(is_it)?;
             live.births.remove(index);
-            Some((driver.newcomers.swap_remove(place).1, birth.id_at))
+            Some((driver.newcomers.swap_remove(place).1, birth))
         })?;
-        let (asked, id_at) = found.map_err(|reason| diverged(None, recorded, reason))?;
+        let (asked, Birth { id_at, shares, .. }) =
+            found.map_err(|reason| diverged(None, recorded, reason))?;
         if let Some(at) = id_at {
             Memory { tid: asked.tid }
                 .write(at, &tid.to_le_bytes())
                 .map_err(|error| unreachable(None, recorded, &error))?;
         }
+        if self.debugger.is_some() && !shares {
+            breakpoints::remove(asked.pid).map_err(|error| unreachable(None, recorded, &error))?;
+        }
         self.processes.forget_ended();
         self.numbers.insert(recorded, asked.thread);
         self.threads.insert(asked.thread, Live::new(&asked));
-        (asked.answer)(answer::DONE, [0; 6], 0);
+        (asked.answer)(answer::DONE, self.is_debugged(), 0);
         Ok(())
     }
 
@@ -328,7 +348,7 @@ impl<'a> Driver<'a> {
         memory
             .write(stack, &expected.bytes)
             .map_err(|error| unreachable(None, recorded, &error))?;
-        (asked.answer)(answer::DONE, [0; 6], 0);
+        (asked.answer)(answer::DONE, self.is_debugged(), 0);
         Ok(())
     }
 
@@ -368,29 +388,44 @@ impl<'a> Driver<'a> {
         let before = self.threads.get(&thread).map_or(0, |live| live.last_ns);
         let taken = Duration::from_nanos(moment.enter_ns.saturating_sub(before));
         let limit = self.patience.saturating_add(taken.min(TAKEN_MAX).saturating_mul(TIMES_SLOWER));
-        let asked = self.next(thread, limit)?.map_err(|reason| match reason {
-            Reason::Ended { .. } => fail(Reason::Ended { expected: told(call, moment, contents) }),
-            reason => fail(reason),
-        })?;
-        let What::Call { nr, args, reply_at } = asked.what else {
-            return Err(fail(Reason::Unexpected("a new program")));
-        };
+        self.position = seq.unwrap_or(self.position);
         let row = by_number(call.nr.into());
-        if nr != u64::from(call.nr) {
-            let reason =
-                Reason::OtherCall { expected: told(call, moment, contents), found: raw(nr, &args) };
-            return Err(fail(reason));
-        }
-        compare::arguments(call, row, &args).map_err(fail)?;
+        let fate = fate(row, call);
+        let (asked, reply_at) = loop {
+            let asked = self.next(thread, limit)?.map_err(|reason| match reason {
+                Reason::Ended { .. } => {
+                    fail(Reason::Ended { expected: told(call, moment, contents) })
+                }
+                reason => fail(reason),
+            })?;
+            let What::Call { nr, args, reply_at } = asked.what else {
+                return Err(fail(Reason::Unexpected("a new program")));
+            };
+            if nr != u64::from(call.nr) {
+                let expected = told(call, moment, contents);
+                return Err(fail(Reason::OtherCall { expected, found: raw(nr, &args) }));
+            }
+            compare::arguments(call, row, &args).map_err(fail)?;
+            let memory = Memory { tid: asked.tid };
+            compare::memory(&mut self.counts, call, row, memory, contents)
+                .map_err(|problem| problem.ending(seq, recorded))?;
+            self.stands = None;
+            if seq.is_some() && seq == self.stop_at {
+                self.stop(asked, reply_at, told(call, moment, contents))?;
+                continue;
+            }
+            let executes = row.is_some_and(|row| row.act_of(&call.args) == Act::Execute);
+            if executes && matches!(fate, Fate::Again { .. }) && self.is_traced(asked.pid) {
+                self.trap(asked, told(call, moment, contents));
+                continue;
+            }
+            break (asked, reply_at);
+        };
         let memory = Memory { tid: asked.tid };
-        compare::memory(&mut self.counts, call, row, memory, contents)
-            .map_err(|problem| problem.ending(seq, recorded))?;
-        if seq.is_some() && seq == self.stop_at {
-            let call = told(call, moment, contents);
-            return Err(Ending::Stopped { call, pid: asked.pid });
-        }
+        self.position = seq.map_or(self.position, |seq| seq + 1);
         if let Some(live) = self.threads.get_mut(&thread) {
             live.last_ns = moment.enter_ns;
+            live.last = seq.or(live.last);
         }
         self.calls += 1;
         self.streams.show(moment, call, row, contents)?;
@@ -403,7 +438,7 @@ impl<'a> Driver<'a> {
             give_signals(memory, reply_at, signals)
                 .map_err(|error| unreachable(seq, recorded, &error))?;
         }
-        match fate(row, call) {
+        match fate {
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
                 let out = compare::outputs(call, memory, contents);
@@ -454,6 +489,90 @@ impl<'a> Driver<'a> {
                 }
                 (asked.answer)(answer::AGAIN, args, ret as u64);
             }
+        }
+        Ok(())
+    }
+
+    /// A thread is about to make the call before which it is to be stopped.
+    fn stop(&mut self, asked: Asked, reply_at: u64, call: String) -> Result<(), Ending> {
+        let Some(debugger) = &mut self.debugger else {
+            return Err(Ending::Stopped { call, pid: asked.pid });
+        };
+        let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, site) as u64);
+        let memory = Memory { tid: asked.tid };
+        let site = memory.word(at).map_err(|error| unreachable(self.stop_at, 0, &error))?;
+        debugger.awaits = None;
+        debugger.tell(&format!("at {} {} {site:#x} {call}", asked.pid, asked.tid));
+        loop {
+            match debugger.order(LOOK_EVERY) {
+                Some(Order::Go) => {
+                    self.stands = Some(asked.pid);
+                    self.stop_at = None;
+                    (asked.answer)(answer::TO_SITE, [0; 6], 0);
+                    return Ok(());
+                }
+                // It could not attach to the process.
+                Some(order @ Order::Goto(_)) => {
+                    let thread = asked.thread;
+                    self.threads.entry(thread).and_modify(|live| live.asked = Some(asked));
+                    return self.obey(order);
+                }
+                Some(Order::When) => debugger.tell(&format!("before call {}", self.position)),
+                Some(Order::Gone) => return Err(Ending::Left),
+                Some(Order::Trapped) | None => {}
+            }
+        }
+    }
+
+    /// The debugger must let go of a process that executes another program.
+    fn trap(&mut self, asked: Asked, call: String) {
+        if let Some(debugger) = &mut self.debugger {
+            debugger.trapped = format!(
+                "call {} executes another program: {call}. \"reenact goto\" with a later call goes there",
+                self.position
+            );
+        }
+        (asked.answer)(answer::TRAP, [0; 6], 0);
+    }
+
+    fn is_traced(&self, pid: i32) -> bool {
+        self.debugger.is_some() && breakpoints::is_traced(pid)
+    }
+
+    /// What a new task is told.
+    fn is_debugged(&self) -> [u64; 6] {
+        [self.debugger.is_some().into(), 0, 0, 0, 0, 0]
+    }
+
+    /// Does what the debugger has ordered meanwhile.
+    fn take_orders(&mut self) -> Result<(), Ending> {
+        while let Some(order) =
+            self.debugger.as_mut().and_then(|debugger| debugger.order(Duration::ZERO))
+        {
+            self.obey(order)?;
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Ending> {
+        match order {
+            Order::Goto(seq) if seq < self.position => return Err(Ending::Again { seq }),
+            Order::Goto(seq) => self.stop_at = Some(seq),
+            Order::Gone => return Err(Ending::Left),
+            Order::When => {
+                let traced = |live: &&Live| self.is_traced(live.pid);
+                let live = self.threads.values().filter(traced).max_by_key(|live| live.last);
+                let last = live.and_then(|live| live.last);
+                let text = match (self.stands, last) {
+                    (Some(_), _) => format!("before call {}", self.position),
+                    (None, Some(last)) => format!("after call {last}"),
+                    (None, None) => format!("call {} is the next one", self.position),
+                };
+                if let Some(debugger) = &mut self.debugger {
+                    debugger.tell(&text);
+                }
+            }
+            Order::Go | Order::Trapped => {}
         }
         Ok(())
     }

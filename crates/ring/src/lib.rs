@@ -266,6 +266,10 @@ pub mod answer {
     pub const AGAIN: u32 = 9;
     /// To CALL: signals arrive first; it is begun again after their handlers.
     pub const SIGNALS_FIRST: u32 = 10;
+    /// To CALL: the program goes back to where it is about to make the call, and begins it again.
+    pub const TO_SITE: u32 = 11;
+    /// To CALL: a debugger that traces the thread is told by a trap; then the thread asks again.
+    pub const TRAP: u32 = 12;
 }
 
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
@@ -278,6 +282,8 @@ pub struct Reply {
     pub infos: [[u64; 16]; REPLY_SIGNALS],
     /// Not 0: what is mapped is memory, which the supervisor fills when it was made.
     pub fills: u64,
+    /// Where the program makes the call: written by the agent.
+    pub site: u64,
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],
