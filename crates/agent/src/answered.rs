@@ -31,7 +31,8 @@ const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
 /// Words of a `struct clone_args`.
 const WORDS_OF_CLONE: usize = 11;
 /// What remains of the flags of a clone: what concerns memory and signals.
-const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND) as u64
+const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND | raw::CLONE_THREAD)
+    as u64
     | (raw::CLONE_SETTLS | raw::CLONE_CHILD_CLEARTID) as u64
     | raw::CLONE_CLEAR_SIGHAND;
 /// A debugger does not follow processes: for it they would be threads, as they end without a signal.
@@ -196,8 +197,8 @@ fn bear(context: &Context, frame: &Frame, call: &Call) {
 
 /// The flags with which a clone is made again.
 fn kept(flags: u64) -> u64 {
-    let waits = flags & u64::from(raw::CLONE_VFORK) != 0;
-    flags & CLONE_KEPT | if waits { 0 } else { UNTRACED }
+    let followed = flags & u64::from(raw::CLONE_VFORK | raw::CLONE_THREAD) != 0;
+    flags & CLONE_KEPT | if followed { 0 } else { UNTRACED }
 }
 
 /// Maps memory, or the file that the reply names.

@@ -48,6 +48,14 @@ pub fn image(context: &Context, stack: u64) {
     goes_on(&answer);
 }
 
+/// The thread has run for its time slice: waits for its turn.
+pub fn pause(context: &Context) {
+    let (word, ..) = ask(context, request::PAUSED, [0; 6], [0; 2]);
+    if word != answer::DONE {
+        give_up();
+    }
+}
+
 /// Goes on with the program. If it is debugged, who debugs it need not be its ancestor: some kernels
 /// demand that otherwise.
 fn goes_on((word, args, _): &(u32, [u64; 6], u64)) {

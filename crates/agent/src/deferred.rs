@@ -8,15 +8,13 @@ use crate::actions::queue_to_self;
 use crate::arch::frames::UContext;
 use crate::context::Context;
 use crate::needs::Need;
-use crate::signal::{Info, real_mask, si_code, signal_bit};
-use crate::{course, sys};
+use crate::signal::{Info, VALUE_AT, real_mask, si_code, signal_bit};
+use crate::{course, lost_calls, sys};
 
 /// How long a signal waits for a call.
 const PATIENCE_NS: i64 = 10_000_000;
 /// Words of a `struct sigevent`.
 const EVENT_WORDS: usize = 8;
-/// Place of the value in a siginfo of a timer.
-const VALUE_AT: usize = 24;
 
 /// Blocks a signal that hit the program until its next call. False if it is to be delivered now.
 pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UContext) -> bool {
@@ -59,6 +57,7 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &mut UContext) 
     if signal != raw::SIGSYS || si_code(info) != SI_TIMER || value != context.this.get() as u64 {
         return false;
     }
+    lost_calls::restore_lost(context, uc);
     let waiting = context.deferred.get();
     // In the agent a call has begun, which lets them in.
     if waiting != 0 && !crate::arch::places::in_agent_text(uc.address()) {

@@ -35,7 +35,7 @@ use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_e
 use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
-use crate::{asked, call, clock, course, deferred, requests, sites, sys, tracing, waiting};
+use crate::{asked, call, clock, course, deferred, requests, serial, sites, sys, tracing, waiting};
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
 const ENOSYS: u64 = errno::result(errno::ENOSYS) as u64;
@@ -60,7 +60,9 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
     if fault && in_agent_text(rip) && clock_is_forbidden(context, uc) {
         return 0;
     }
-    if deferred::is_alarm(context, signal, info, uc) {
+    if deferred::is_alarm(context, signal, info, uc)
+        || serial::is_asked_for(context, signal, info, uc)
+    {
         return 0;
     }
     if course::is_answered() && !asked::is_due(context, signal, info) {

@@ -37,8 +37,8 @@ use crate::{message, source, units};
 /// the bytes that came out. So it finds the same process ids, times, random numbers, directories and
 /// files as when it was recorded. What it writes to its standard output and standard error is shown.
 ///
-/// The first call that differs ends it. Programs with threads cannot be executed again; docs/rerun.md
-/// says which others.
+/// The first call that differs ends it. Programs with threads must be recorded with --serialize;
+/// docs/rerun.md says which programs cannot be executed again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -385,6 +385,7 @@ impl Observer for Glue {
             request::MADE => What::Made(args[0].cast_signed()),
             request::BEGIN => What::Begin { parent: args[0] as u32 },
             request::IMAGE => What::Image { stack: args[0] },
+            request::PAUSED => What::Paused,
             _ => return,
         };
         let answer = Box::new(move |word, args, more| answer.give_with(word, args, more));

@@ -6,24 +6,28 @@ use std::time::{Duration, Instant};
 
 use model::{Conditions, Contents, Moment};
 use ring::answer;
-use syscalls::{Act, Again, by_number};
+use syscalls::{Act, Again, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
 use crate::answers::{Fate, fate, filled};
 use crate::breakpoints;
 use crate::compare::{self, Counts};
-use crate::debugger::{Debugger, Order};
+use crate::debugger::Debugger;
 use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::first_image::{ImageStack, image_stack};
+use crate::held::{Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
-use crate::processes::Processes;
+use crate::processes::{self, Processes};
 use crate::reply::{give_filling, give_path, give_signals};
 use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::words::{raw, told};
+
+mod orders;
+mod turns;
 
 /// How long to wait for a message before looking whether the program still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -32,16 +36,10 @@ const ORDERS_EVERY: Duration = Duration::from_millis(5);
 const TIMES_SLOWER: u32 = 20;
 /// Times in a trace may make no sense.
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// No thread runs longer while others wait.
+const SLICE_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of a mapping whose bytes are in the trace.
 const MAPPED_MAX: usize = 1 << 30;
-
-/// A result that is given later.
-struct Held {
-    /// When it was, in the recording.
-    until: u64,
-    ret: i64,
-    answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
-}
 
 /// Answers the calls of a program.
 pub struct Driver<'a> {
@@ -62,6 +60,8 @@ pub struct Driver<'a> {
     newcomers: Vec<(u32, Asked)>,
     /// Results that are given when their time has come.
     held: Vec<Held>,
+    /// Threads that never came back from a call.
+    left: Vec<Asked>,
     /// No process is left that could ask.
     is_over: bool,
     processes: Processes,
@@ -97,6 +97,7 @@ impl<'a> Driver<'a> {
             numbers: HashMap::new(),
             newcomers: Vec::new(),
             held: Vec::new(),
+            left: Vec::new(),
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
@@ -141,6 +142,9 @@ impl<'a> Driver<'a> {
             }
             return Ok(());
         }
+        if let Some(ran) = slice_of(event) {
+            return self.slice(event.thread, ran.min(SLICE_MAX));
+        }
         match &event.kind {
             EventKind::Start { parent: 0, .. } => Ok(()),
             EventKind::Start { parent, tid, .. } => self.begin(event.thread, *parent, *tid),
@@ -152,20 +156,6 @@ impl<'a> Driver<'a> {
             }
             EventKind::Call(call) => self.call(moment, call, contents),
             _ => Ok(()),
-        }
-    }
-
-    /// Gives the results of calls that had returned by then. What other threads did before that has
-    /// happened: so each finds in memory that they share what it found.
-    fn release(&mut self, tsc: u64) {
-        let mut at = 0;
-        while at < self.held.len() {
-            if self.held[at].until <= tsc {
-                let held = self.held.swap_remove(at);
-                (held.answer)(answer::GIVEN, [held.ret as u64, 0, 0, 0, 0, 0], 0);
-            } else {
-                at += 1;
-            }
         }
     }
 
@@ -192,6 +182,11 @@ impl<'a> Driver<'a> {
         self.processes.add(asked.pid);
         match asked.what {
             What::Made(ret) => self.made(ret, asked)?,
+            What::Paused => {
+                let Asked { thread, answer, .. } = asked;
+                let (until, word) = (Until::Turn(thread), answer::DONE);
+                self.held.push(Held { until, word, args: [0; 6], answer });
+            }
             What::Begin { parent } => self.newcomers.push((parent, asked)),
             What::Call { .. } | What::Image { .. } => {
                 let live = self.threads.entry(asked.thread).or_insert_with(|| Live::new(&asked));
@@ -297,7 +292,13 @@ impl<'a> Driver<'a> {
         self.processes.forget_ended();
         self.numbers.insert(recorded, asked.thread);
         self.threads.insert(asked.thread, Live::new(&asked));
-        (asked.answer)(answer::DONE, self.is_debugged(), 0);
+        let (word, args) = (answer::DONE, self.is_debugged());
+        if self.is_in_turn(recorded) {
+            let until = Until::Turn(asked.thread);
+            self.held.push(Held { until, word, args, answer: asked.answer });
+        } else {
+            (asked.answer)(word, args, 0);
+        }
         Ok(())
     }
 
@@ -369,7 +370,10 @@ impl<'a> Driver<'a> {
     /// Waits for the next thing that a thread asks.
     fn next(&mut self, thread: u32, limit: Duration) -> Result<Result<Asked, Reason>, Ending> {
         let pid = self.threads.get(&thread).map(|live| live.pid);
-        self.wait(pid, limit, |driver| driver.threads.get_mut(&thread)?.asked.take())
+        self.wait(pid, limit, |driver| {
+            driver.let_go(thread);
+            driver.threads.get_mut(&thread)?.asked.take()
+        })
     }
 
     /// A call.
@@ -439,6 +443,8 @@ impl<'a> Driver<'a> {
                 .map_err(|error| unreachable(seq, recorded, &error))?;
         }
         match fate {
+            // Another thread ends the process.
+            Fate::Never if self.is_in_turn(recorded) => self.left.push(asked),
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
                 let out = compare::outputs(call, memory, contents);
@@ -447,7 +453,12 @@ impl<'a> Driver<'a> {
                     memory.write(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
                 }
                 let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
-                self.held.push(Held { until: exit_tsc, ret, answer: asked.answer });
+                let until = match self.is_in_turn(recorded) {
+                    true => Until::Turn(thread),
+                    false => Until::Time(exit_tsc),
+                };
+                let args = [ret as u64, 0, 0, 0, 0, 0];
+                self.held.push(Held { until, word: answer::GIVEN, args, answer: asked.answer });
             }
             Fate::Again { mut args, ret, of_file } => {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
@@ -488,91 +499,12 @@ impl<'a> Driver<'a> {
                     live.making = Some(Making { seq, name, ret, is_birth, out });
                 }
                 (asked.answer)(answer::AGAIN, args, ret as u64);
-            }
-        }
-        Ok(())
-    }
-
-    /// A thread is about to make the call before which it is to be stopped.
-    fn stop(&mut self, asked: Asked, reply_at: u64, call: String) -> Result<(), Ending> {
-        let Some(debugger) = &mut self.debugger else {
-            return Err(Ending::Stopped { call, pid: asked.pid });
-        };
-        let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, site) as u64);
-        let memory = Memory { tid: asked.tid };
-        let site = memory.word(at).map_err(|error| unreachable(self.stop_at, 0, &error))?;
-        debugger.awaits = None;
-        debugger.tell(&format!("at {} {} {site:#x} {call}", asked.pid, asked.tid));
-        loop {
-            match debugger.order(LOOK_EVERY) {
-                Some(Order::Go) => {
-                    self.stands = Some(asked.pid);
-                    self.stop_at = None;
-                    (asked.answer)(answer::TO_SITE, [0; 6], 0);
-                    return Ok(());
-                }
-                // It could not attach to the process.
-                Some(order @ Order::Goto(_)) => {
-                    let thread = asked.thread;
-                    self.threads.entry(thread).and_modify(|live| live.asked = Some(asked));
-                    return self.obey(order);
-                }
-                Some(Order::When) => debugger.tell(&format!("before call {}", self.position)),
-                Some(Order::Gone) => return Err(Ending::Left),
-                Some(Order::Trapped) | None => {}
-            }
-        }
-    }
-
-    /// The debugger must let go of a process that executes another program.
-    fn trap(&mut self, asked: Asked, call: String) {
-        if let Some(debugger) = &mut self.debugger {
-            debugger.trapped = format!(
-                "call {} executes another program: {call}. \"reenact goto\" with a later call goes there",
-                self.position
-            );
-        }
-        (asked.answer)(answer::TRAP, [0; 6], 0);
-    }
-
-    fn is_traced(&self, pid: i32) -> bool {
-        self.debugger.is_some() && breakpoints::is_traced(pid)
-    }
-
-    /// What a new task is told.
-    fn is_debugged(&self) -> [u64; 6] {
-        [self.debugger.is_some().into(), 0, 0, 0, 0, 0]
-    }
-
-    /// Does what the debugger has ordered meanwhile.
-    fn take_orders(&mut self) -> Result<(), Ending> {
-        while let Some(order) =
-            self.debugger.as_mut().and_then(|debugger| debugger.order(Duration::ZERO))
-        {
-            self.obey(order)?;
-        }
-        Ok(())
-    }
-
-    fn obey(&mut self, order: Order) -> Result<(), Ending> {
-        match order {
-            Order::Goto(seq) if seq < self.position => return Err(Ending::Again { seq }),
-            Order::Goto(seq) => self.stop_at = Some(seq),
-            Order::Gone => return Err(Ending::Left),
-            Order::When => {
-                let traced = |live: &&Live| self.is_traced(live.pid);
-                let live = self.threads.values().filter(traced).max_by_key(|live| live.last);
-                let last = live.and_then(|live| live.last);
-                let text = match (self.stands, last) {
-                    (Some(_), _) => format!("before call {}", self.position),
-                    (None, Some(last)) => format!("after call {last}"),
-                    (None, None) => format!("call {} is the next one", self.position),
-                };
-                if let Some(debugger) = &mut self.debugger {
-                    debugger.tell(&text);
+                if row.is_some_and(|row| row.handler == Handler::ExitThread)
+                    && self.is_in_turn(recorded)
+                {
+                    processes::wait_for_end(asked.pid, asked.tid);
                 }
             }
-            Order::Go | Order::Trapped => {}
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ mod debugger;
 mod divergence;
 mod driver;
 mod first_image;
+mod held;
 mod live;
 mod loaded;
 mod memory;

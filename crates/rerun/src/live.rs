@@ -26,6 +26,8 @@ pub enum What {
         /// The thread that has made it.
         parent: u32,
     },
+    /// It was told to let others run.
+    Paused,
     /// It begins a program.
     Image {
         /// Its stack pointer.

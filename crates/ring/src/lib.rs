@@ -164,6 +164,8 @@ pub enum Course {
     Rerunnable = 1,
     /// Each is brought before the supervisor, which knows what becomes of it.
     Answered = 2,
+    /// As [`Course::Rerunnable`], with one thread of a process running at a time.
+    Serialised = 3,
 }
 
 /// What becomes of io_uring.
@@ -239,6 +241,8 @@ pub mod request {
     pub const BEGIN: u32 = 11;
     /// In a re-execution: a new image begins. Argument 0: its stack pointer.
     pub const IMAGE: u32 = 12;
+    /// In a re-execution: the thread has run for its time slice, and waits for its turn.
+    pub const PAUSED: u32 = 13;
 }
 
 /// Answers of the supervisor, in `slot.answer` with the number of the request.
@@ -288,6 +292,9 @@ pub struct Reply {
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],
 }
+
+/// Value of a SIGSYS that was queued to tell a thread to let others run: "time sli".
+pub const PAUSE: u64 = u64::from_le_bytes(*b"time sli");
 
 /// Maximum number of signals that arrive with the end of one call.
 pub const REPLY_SIGNALS: usize = 4;

@@ -52,6 +52,8 @@ pub enum RecordKind {
     Submitted = 13,
     /// The thread had no CPU for a while since its last call. Body: tsc, nanoseconds that it computed.
     UserTime = 14,
+    /// Between two calls the thread was told to let others run. Body: tsc, nanoseconds that it had run.
+    TimeSlice = 15,
 }
 
 impl RecordKind {
@@ -72,6 +74,7 @@ impl RecordKind {
             12 => RecordKind::Submit,
             13 => RecordKind::Submitted,
             14 => RecordKind::UserTime,
+            15 => RecordKind::TimeSlice,
             _ => return None,
         })
     }
@@ -471,7 +474,8 @@ impl Header {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
             Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
-            Some(RecordKind::Stall | RecordKind::Gap | RecordKind::UserTime) => 2,
+            Some(RecordKind::Stall | RecordKind::Gap) => 2,
+            Some(RecordKind::UserTime | RecordKind::TimeSlice) => 2,
             Some(RecordKind::Abandon | RecordKind::Submitted) => 0,
             Some(RecordKind::Start) => START_WORDS,
             Some(RecordKind::Image) => 1,
