@@ -73,6 +73,18 @@ pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
 ];
 
 const COUNT: usize = ACTIVITIES.len();
+/// Number of ranks, see [`Activity::rank`].
+const RANKS: usize = 4;
+/// The activities of each rank: a bit each.
+const OF_RANK: [u16; RANKS] = {
+    let mut masks = [0; RANKS];
+    let mut at = 0;
+    while at < COUNT {
+        masks[ACTIVITIES[at].0.rank()] |= 1 << at;
+        at += 1;
+    }
+    masks
+};
 /// Limit for the threads that are followed at a time.
 const THREADS_MAX: usize = 1 << 16;
 
@@ -83,13 +95,13 @@ impl Activity {
     }
 
     /// Returns true if the thread does not work.
-    pub fn is_wait(self) -> bool {
-        self >= Activity::Lock
+    pub const fn is_wait(self) -> bool {
+        self as usize >= Activity::Lock as usize
     }
 
     /// Returns which activities explain others: work explains waits, waits for others those for the
     /// program's own threads, and moving data through a pipe waits for children.
-    fn rank(self) -> u8 {
+    const fn rank(self) -> usize {
         match self {
             Activity::Child => 3,
             Activity::Lock | Activity::Pipe => 2,
@@ -166,9 +178,13 @@ pub struct Activities {
     /// What each live thread does.
     threads: HashMap<u32, Activity>,
     /// When calls in flight end, the next one first.
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Threads by what they do.
+    returns: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Number of threads by what they do.
     doing: [u32; COUNT],
+    /// Activities that are done: a bit each.
+    done: u16,
+    /// Number of threads by the rank of what they do.
+    by_rank: [u32; RANKS],
     sums: [f64; COUNT],
     run_ns: u64,
     working_ns: u64,
@@ -180,8 +196,10 @@ impl Default for Activities {
         Activities {
             now_ns: 0,
             threads: HashMap::new(),
-            ends: BinaryHeap::new(),
+            returns: BinaryHeap::new(),
             doing: [0; COUNT],
+            done: 0,
+            by_rank: [0; RANKS],
             sums: [0.0; COUNT],
             run_ns: 0,
             working_ns: 0,
@@ -193,11 +211,11 @@ impl Default for Activities {
 impl Activities {
     /// Moves on to a time: calls that end until then do.
     fn advance(&mut self, to_ns: u64) {
-        while let Some(Reverse((end_ns, thread))) = self.ends.peek().copied() {
+        while let Some(Reverse((end_ns, thread))) = self.returns.peek().copied() {
             if end_ns > to_ns {
                 break;
             }
-            self.ends.pop();
+            self.returns.pop();
             self.pass(end_ns);
             self.set(thread, Some(Activity::Outside));
         }
@@ -212,23 +230,32 @@ impl Activities {
             return;
         }
         self.run_ns += ns;
-        let takes = |fits: &dyn Fn(Activity) -> bool| -> u32 {
-            ACTIVITIES
-                .iter()
-                .filter(|(of, ..)| fits(*of))
-                .map(|(of, ..)| self.doing[*of as usize])
-                .sum()
-        };
-        let working = takes(&|of| !of.is_wait());
+        let working = self.by_rank[0];
         self.working_ns = self.working_ns.saturating_add(ns.saturating_mul(working.into()));
         self.alone_ns += if working == 1 { ns } else { 0 };
-        let doing = |of: Activity| self.doing[of as usize] > 0;
-        let first = ACTIVITIES.iter().filter(|(of, ..)| doing(*of)).map(|(of, ..)| of.rank()).min();
-        let fits = |of: Activity| Some(of.rank()) == first;
-        let all = takes(&fits);
-        for (of, ..) in ACTIVITIES.iter().filter(|(of, ..)| fits(*of)) {
-            let at = *of as usize;
-            self.sums[at] += ns as f64 * f64::from(self.doing[at]) / f64::from(all.max(1));
+        let Some(first) = self.by_rank.iter().position(|threads| *threads > 0) else { return };
+        let each = ns as f64 / f64::from(self.by_rank[first]);
+        let mut left = self.done & OF_RANK[first];
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            left &= left - 1;
+            self.sums[at] += each * f64::from(self.doing[at]);
+        }
+    }
+
+    fn begins(&mut self, activity: Activity) {
+        let at = activity as usize;
+        self.doing[at] += 1;
+        self.by_rank[activity.rank()] += 1;
+        self.done |= 1 << at;
+    }
+
+    fn ends(&mut self, activity: Activity) {
+        let at = activity as usize;
+        self.doing[at] -= 1;
+        self.by_rank[activity.rank()] -= 1;
+        if self.doing[at] == 0 {
+            self.done &= !(1 << at);
         }
     }
 
@@ -238,19 +265,19 @@ impl Activities {
                 if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
                     return;
                 }
-                self.doing[activity as usize] += 1;
+                self.begins(activity);
                 self.threads.insert(thread, activity)
             }
             None => self.threads.remove(&thread),
         };
         if let Some(before) = before {
-            self.doing[before as usize] -= 1;
+            self.ends(before);
         }
     }
 
     /// Returns the result.
     pub fn finish(mut self) -> WallTime {
-        while let Some(Reverse((end_ns, _))) = self.ends.peek().copied() {
+        while let Some(Reverse((end_ns, _))) = self.returns.peek().copied() {
             self.advance(end_ns);
         }
         WallTime {
@@ -274,7 +301,7 @@ impl Watch for Activities {
             EventKind::Call(call) if moment.submitted_ns.is_none() => {
                 self.set(thread, Some(Activity::of(call, moment)));
                 if let Some(exit_ns) = moment.exit_ns {
-                    self.ends.push(Reverse((exit_ns.max(moment.enter_ns), thread)));
+                    self.returns.push(Reverse((exit_ns.max(moment.enter_ns), thread)));
                 }
             }
             _ => {}
