@@ -12,6 +12,7 @@ use acceptance::{Complaint, ensure, program, tier, trials};
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const DIFFERENT: i32 = 4;
+const STUCK: i32 = 5;
 const OURS: i32 = 125;
 
 /// Scripts of real programs: their name in trials, what they need, and the script.
@@ -72,20 +73,67 @@ const WORKS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// The same for programs with threads, which are recorded with `--serialize`.
+const THREADED: &[(&str, &[&str], &str)] = &[
+    (
+        "python_threads",
+        &["python3"],
+        "exec python3 -c 'import threading, queue, time, random\n\
+      q = queue.Queue()\n\
+      def work(n):\n  for i in range(50): q.put((n, i, random.random())); time.sleep(random.random() / 10000)\n\
+      all = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n\
+      [t.start() for t in all]; [t.join() for t in all]\n\
+      while not q.empty(): print(q.get())'",
+    ),
+    ("node", &["node"], "exec node -e 'console.log(\"hello\", Math.random(), Date.now())'"),
+    ("java", &["java"], "exec java -Xshare:auto -XshowSettings:properties -version 2>&1"),
+    // For the long tier.
+    (
+        "javac",
+        &["java", "javac"],
+        "printf 'public class Hello { public static void main(String[] a) { \
+         System.out.println(System.nanoTime() + \" \" + new Object().hashCode()); } }' > Hello.java; \
+         javac Hello.java && exec java Hello",
+    ),
+    (
+        "xz",
+        &["xz"],
+        "head -c 3000000 /dev/urandom > in; xz -T2 -0 --block-size=500000 -c in | sha256sum",
+    ),
+];
+
 fn main() -> ExitCode {
     trials::main(|trials| {
         for name in ["facts", "signals", "shares"] {
             trials.add_for_both(name, None, move |stage: &Stage, who| {
                 let place = Place::new(stage, who)?;
                 let program = built(stage, name)?;
-                again(stage, &place, &[&program.display().to_string(), "a word"])
+                again(stage, &place, &[], &[&program.display().to_string(), "a word"])
             });
         }
+        trials.add_for_both("condition", None, |stage: &Stage, who| {
+            let place = Place::new(stage, who)?;
+            let program = built(stage, "condition")?.display().to_string();
+            again(stage, &place, SERIAL, &[&program])
+        });
+        for &(name, needed, script) in THREADED {
+            let is_long = name == "javac" && !tier::is_long();
+            let missing = trials::missing(needed).or(is_long.then_some("the long tier"));
+            trials.add_for_both(name, missing, move |stage: &Stage, who| {
+                let place = Place::new(stage, who)?;
+                equal_or_told(stage, &place, &["sh", "-c", script])
+            });
+        }
+        trials.add_for_both("racing", None, |stage: &Stage, who| {
+            let place = Place::new(stage, who)?;
+            let program = built(stage, "racing")?.display().to_string();
+            equal_or_told(stage, &place, &[&program])
+        });
         for &(name, needed, script) in WORKS {
             let missing = trials::missing(needed);
             trials.add_for_both(name, missing, move |stage: &Stage, who| {
                 let place = Place::new(stage, who)?;
-                again(stage, &place, &["sh", "-c", script])
+                again(stage, &place, &[], &["sh", "-c", script])
             });
         }
         trials.add_for_both("signals_are_ignored_as_they_were", None, ignored);
@@ -111,14 +159,19 @@ fn built(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
     found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
 }
 
+/// Options of `record` for programs with threads.
+const SERIAL: &[&str] = &["--serialize"];
+
 fn recorded(
     stage: &Stage,
     place: &Place,
+    options: &[&str],
     command: &[&str],
 ) -> Result<(PathBuf, Outcome), Complaint> {
     let trace = place.trace("rerun.rnt");
     let mut record = place.command(&stage.reenact);
-    record.args(["record", "--quiet", "--force", "--rerunnable", "--output"]).arg(&trace);
+    record.args(["record", "--quiet", "--force", "--rerunnable"]).args(options);
+    record.arg("--output").arg(&trace);
     let outcome = place.run(record.arg("--").args(command))?;
     ensure!(outcome.status.code() != Some(125), "record: {}", outcome.errors());
     Ok((trace, outcome))
@@ -142,8 +195,13 @@ fn written(outcome: &Outcome) -> (String, String) {
 }
 
 /// Records a command, and executes it again some times, after its files are gone.
-fn again(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint> {
-    let (trace, outcome) = recorded(stage, place, command)?;
+fn again(
+    stage: &Stage,
+    place: &Place,
+    options: &[&str],
+    command: &[&str],
+) -> Result<(), Complaint> {
+    let (trace, outcome) = recorded(stage, place, options, command)?;
     let expected = written(&outcome);
     place.clear()?;
     for round in 0..tier::rounds(3, 100) {
@@ -155,6 +213,35 @@ fn again(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint
     }
     let files = place.files()?;
     ensure!(files.is_empty(), "it left {files:?}");
+    Ok(())
+}
+
+/// Executes a program with threads again some times. Each time its output is the same, or it is said what
+/// differs; at least half of the times it is the same, unless threads were interrupted between calls.
+fn equal_or_told(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint> {
+    let (trace, outcome) = recorded(stage, place, SERIAL, command)?;
+    let expected = written(&outcome);
+    let mut show = place.command(&stage.reenact);
+    show.args(["show", "--event", "time_slice"]).arg(&trace);
+    let slices = place.run(&mut show)?.success("show")?.text().lines().count();
+    let rounds = tier::rounds(2, 100);
+    let mut same = 0;
+    for round in 0..rounds {
+        let outcome = rerun(stage, place, &["--stuck-after", "30"], &trace)?;
+        match outcome.status.code() {
+            Some(0) => {
+                same += 1;
+                let found = written(&outcome);
+                ensure!(found == expected, "round {round}: {found:?}, not {expected:?}");
+            }
+            Some(DIFFERENT | STUCK) => {
+                ensure!(outcome.errors().contains("likely reason"), "{}", outcome.errors());
+            }
+            code => return Err(format!("round {round}: {code:?}: {}", outcome.errors())),
+        }
+    }
+    println!("{command:?}: {same} of {rounds} the same, with {slices} time slices");
+    ensure!(slices > 0 || same * 2 >= rounds, "only {same} of {rounds} are the same");
     Ok(())
 }
 
@@ -189,7 +276,7 @@ fn every_program(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let name = program.build(stage)?.display().to_string();
         let mut command = vec![name.as_str(), "7"];
         command.extend(program.args.iter().map(String::as_str));
-        let (trace, outcome) = recorded(stage, &place, &command)?;
+        let (trace, outcome) = recorded(stage, &place, &[], &command)?;
         let found = rerun(stage, &place, &[], &trace)?;
         match found.status.code() {
             Some(0) => {
@@ -210,7 +297,7 @@ fn nothing_is_changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     place.write("input", b"input\n")?;
     let script = "read line < input; echo $line > output; rm input; mkdir d; echo $line; pwd";
-    let (trace, outcome) = recorded(stage, &place, &["sh", "-c", script])?;
+    let (trace, outcome) = recorded(stage, &place, &[], &["sh", "-c", script])?;
     ensure!(outcome.text().starts_with("input\n"), "{}", outcome.text());
     fs::write(place.work().join("output"), "other\n").map_err(text)?;
     let before = place.files()?;
@@ -225,7 +312,7 @@ fn nothing_is_changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn counter(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let program = built(stage, "counter")?.display().to_string();
-    let (trace, _) = recorded(stage, &place, &[&program])?;
+    let (trace, _) = recorded(stage, &place, &[], &[&program])?;
     let found = rerun(stage, &place, &[], &trace)?;
     ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
     for word in ["write: the bytes of buf differ", "rdtsc", "getppid()"] {
@@ -237,7 +324,7 @@ fn counter(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let program = built(stage, "threads")?.display().to_string();
-    let (trace, _) = recorded(stage, &place, &[&program])?;
+    let (trace, _) = recorded(stage, &place, &[], &[&program])?;
     let found = rerun(stage, &place, &[], &trace)?;
     let told = found.errors();
     ensure!(found.status.code() == Some(FAILED) && told.contains("several threads"), "{told}");
@@ -267,7 +354,7 @@ fn changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     fs::copy("/bin/true", &copy).map_err(text)?;
     place.give(&copy)?;
     let name = copy.display().to_string();
-    let (trace, _) = recorded(stage, &place, &[&name])?;
+    let (trace, _) = recorded(stage, &place, &[], &[&name])?;
     rerun(stage, &place, &[], &trace)?.success("rerun")?;
     let mut bytes = fs::read(&copy).map_err(text)?;
     let last = bytes.len() - 1;
@@ -284,7 +371,7 @@ fn changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
 
 fn stop_at(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let (trace, _) = recorded(stage, &place, &["sh", "-c", "echo first; echo second"])?;
+    let (trace, _) = recorded(stage, &place, &[], &["sh", "-c", "echo first; echo second"])?;
     let mut show = place.command(&stage.reenact);
     show.args(["show", "--json", "--call", "write"]).arg(&trace);
     let shown = place.run(&mut show)?.success("show")?.text();

@@ -3,6 +3,7 @@
 //! ```text
 //! agent: CALL -> given:  the result is set; what came out is in the program's memory already
 //!             -> again:  the call is made; if it came out otherwise, or has made a task: MADE -> given
+//!             -> at site: the program is about to make it, where a debugger looks at it
 //! ```
 //!
 //! All signals are blocked from the beginning to the end of a call, as it can be asked about only
@@ -16,6 +17,7 @@ use syscalls::Handler;
 use syscalls::abi::errno::{self, is_error};
 use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_WRITE};
 
+use crate::arch::entry;
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
 use crate::asked::{ask, give_up, raise};
@@ -29,9 +31,12 @@ const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
 /// Words of a `struct clone_args`.
 const WORDS_OF_CLONE: usize = 11;
 /// What remains of the flags of a clone: what concerns memory and signals.
-const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND) as u64
+const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND | raw::CLONE_THREAD)
+    as u64
     | (raw::CLONE_SETTLS | raw::CLONE_CHILD_CLEARTID) as u64
     | raw::CLONE_CLEAR_SIGHAND;
+/// A debugger does not follow processes: for it they would be threads, as they end without a signal.
+const UNTRACED: u64 = raw::CLONE_UNTRACED as u64;
 
 /// Handles a call of the program.
 pub fn call(context: &Context, frame: &Frame, call: &Call) {
@@ -42,16 +47,25 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
     unsafe {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
         (&raw mut (*reply.as_mut_ptr()).fills).write(0);
+        (&raw mut (*reply.as_mut_ptr()).site).write(context.site.get());
         (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
     }
     let more = [call.number, reply.as_mut_ptr() as u64];
-    let (word, args, expected) = ask(context, request::CALL, *call.args, more);
+    let (word, args, expected) = loop {
+        let answer = ask(context, request::CALL, *call.args, more);
+        if answer.0 != answer::TRAP {
+            break answer;
+        }
+        entry::trap();
+    };
     // SAFETY: every bit pattern is a `Reply`; the supervisor has written what is read of it.
     let reply = unsafe { reply.assume_init_ref() };
     match word {
         // The kernel makes it again after a handler: the program is back at it then.
         answer::GIVEN if args[0] as i64 == RESTARTED => undo(context, reply),
         answer::SIGNALS_FIRST => undo(context, reply),
+        // A debugger has a breakpoint there.
+        answer::TO_SITE => context.resume.set(context.site.get()),
         answer::GIVEN => frame.set_result(args[0]),
         answer::AGAIN => {
             let call = Call::new(call.number, &args);
@@ -153,14 +167,16 @@ fn bear(context: &Context, frame: &Frame, call: &Call) {
     let clone = u64::from(raw::__NR_clone);
     let args = call.args;
     match call.row.handler {
-        Handler::Fork => tasks::clone(context, frame, &Call::new(clone, &[0; 6])),
+        Handler::Fork => {
+            tasks::clone(context, frame, &Call::new(clone, &[UNTRACED, 0, 0, 0, 0, 0]));
+        }
         Handler::Vfork => {
             let flags = u64::from(raw::CLONE_VM | raw::CLONE_VFORK);
             tasks::clone(context, frame, &Call::new(clone, &[flags, 0, 0, 0, 0, 0]));
         }
         Handler::Clone => {
             let [flags, stack, parent, child, tls, rest] = *args;
-            let args = [flags & CLONE_KEPT, stack, parent, child, tls, rest];
+            let args = [kept(flags), stack, parent, child, tls, rest];
             tasks::clone(context, frame, &Call::new(clone, &args));
         }
         _ => {
@@ -171,12 +187,18 @@ fn bear(context: &Context, frame: &Frame, call: &Call) {
                 *word = read;
             }
             let [flags, _, child, parent, _, stack, size, tls, ..] = words;
-            words = [flags & CLONE_KEPT, 0, child, parent, 0, stack, size, tls, 0, 0, 0];
+            words = [kept(flags), 0, child, parent, 0, stack, size, tls, 0, 0, 0];
             let args = [words.as_ptr() as u64, size_of_val(&words) as u64, 0, 0, 0, 0];
             tasks::clone(context, frame, &Call::new(call.number, &args));
             core::hint::black_box(&words);
         }
     }
+}
+
+/// The flags with which a clone is made again.
+fn kept(flags: u64) -> u64 {
+    let followed = flags & u64::from(raw::CLONE_VFORK | raw::CLONE_THREAD) != 0;
+    flags & CLONE_KEPT | if followed { 0 } else { UNTRACED }
 }
 
 /// Maps memory, or the file that the reply names.

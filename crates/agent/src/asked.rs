@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
+use linux_raw_sys::prctl;
 use ring::{REPLY_SIGNALS, Reply, answer, request};
 
 use crate::actions::queue_to_self;
@@ -37,17 +38,32 @@ pub fn is_due(context: &Context, signal: u32, info: &Info) -> bool {
 /// The first thing that a new task does.
 pub fn begin(context: &Context) {
     let parent = context.slot.get().map_or(0, |slot| slot.parent.load(Ordering::Relaxed));
-    let (word, ..) = ask(context, request::BEGIN, [parent.into(), 0, 0, 0, 0, 0], [0; 2]);
+    let answer = ask(context, request::BEGIN, [parent.into(), 0, 0, 0, 0, 0], [0; 2]);
+    goes_on(&answer);
+}
+
+/// The first thing that happens in a new image: the supervisor compares its stack.
+pub fn image(context: &Context, stack: u64) {
+    let answer = ask(context, request::IMAGE, [stack, 0, 0, 0, 0, 0], [0; 2]);
+    goes_on(&answer);
+}
+
+/// The thread has run for its time slice: waits for its turn.
+pub fn pause(context: &Context) {
+    let (word, ..) = ask(context, request::PAUSED, [0; 6], [0; 2]);
     if word != answer::DONE {
         give_up();
     }
 }
 
-/// The first thing that happens in a new image: the supervisor compares its stack.
-pub fn image(context: &Context, stack: u64) {
-    let (word, ..) = ask(context, request::IMAGE, [stack, 0, 0, 0, 0, 0], [0; 2]);
-    if word != answer::DONE {
+/// Goes on with the program. If it is debugged, who debugs it need not be its ancestor: some kernels
+/// demand that otherwise.
+fn goes_on((word, args, _): &(u32, [u64; 6], u64)) {
+    if *word != answer::DONE {
         give_up();
+    }
+    if args[0] != 0 {
+        sys::call(Need::LetTrace, [prctl::PR_SET_PTRACER.into(), u64::MAX, 0, 0, 0, 0]);
     }
 }
 

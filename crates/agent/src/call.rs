@@ -9,7 +9,7 @@ use crate::arch::entry;
 use crate::arch::processor::time_stamp;
 use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
-use crate::{between_calls, capture as data, clock};
+use crate::{between_calls, capture as data, clock, serial};
 
 /// To copy this many bytes takes long enough to be told apart from the call.
 const MUCH_INPUT: u64 = 512;
@@ -70,7 +70,7 @@ pub fn enter(context: &Context, call: &Call, flags: u8) {
     enter_at::<false>(context, call, flags | stayed, now);
 }
 
-/// By another clock, or with the stack.
+/// By another clock, with the stack, or serialised.
 #[cold]
 #[inline(never)]
 fn enter_unusually(context: &Context, call: &Call, flags: u8) {
@@ -113,6 +113,9 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     }
     // Published together with the input memory: a visible record is complete.
     Stream::publish(context);
+    if IS_UNUSUAL && call.row.is_given {
+        serial::leave(context);
+    }
 }
 
 /// Says since when the call is made: copying what goes in took a part of its time.
@@ -134,9 +137,9 @@ pub fn exit(context: &Context, call: &Call, ret: i64) {
 pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
-    if context.silent.get() | context.clockless.get() {
+    if context.silent.get() | context.unusual.get() {
         if !context.silent.get() {
-            exit_without_counter(context, call, ret, word);
+            exit_unusually(context, call, ret, word);
         }
         context.phase.set(context.running.get());
         return;
@@ -147,8 +150,14 @@ pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
 
 #[cold]
 #[inline(never)]
-fn exit_without_counter(context: &Context, call: &Call, ret: i64, word: u8) {
-    let now = clock::without_counter(context);
+fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
+    serial::take(context);
+    let now = if context.clockless.get() {
+        clock::without_counter(context)
+    } else {
+        between_calls::after_call(context);
+        time_stamp()
+    };
     exit_at(context, call, ret, word, now);
 }
 
@@ -163,6 +172,7 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     if !context.silent.get() {
+        serial::take(context);
         between_calls::after_call(context);
         record_exit(context, call, ret, watched::UNASKED, clock::now(context));
     }

@@ -16,6 +16,7 @@ use crate::arch::head::{
     ALTSTACK_BYTES, CONTEXT_BYTES, Head, Native, STACK_BYTES, STACK_END, phase,
 };
 use crate::arch::{entry, processor};
+use crate::baton::Baton;
 use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
 use crate::cpu_time::CpuTime;
@@ -25,11 +26,11 @@ use crate::shadow::Rings;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
 use crate::site_table::Sites;
-use crate::status_lines;
 use crate::sys::Denied;
 use crate::text_map::Maps;
 use crate::timers::{Looking, Timer};
 use crate::watch::Watch;
+use crate::{course, status_lines};
 
 /// Value of `Context::call_start` between calls.
 pub const NO_CALL: u64 = u64::MAX;
@@ -100,6 +101,8 @@ pub struct Context {
     pub alarm: Timer,
     /// Whether it looks for completions in memory.
     pub looking: Looking,
+    /// In a serialised recording: the CPU time of the thread when it began to run.
+    pub has_baton_since: Word,
     /// Where the signal hit that is being delivered: a `syscalls::record::signal_place`.
     pub signal_place: Cell<u16>,
     /// In a re-execution: signals that were sent because they came here.
@@ -229,6 +232,7 @@ pub struct Space {
     pub arena_bytes: AtomicU64,
     pub sites: Sites,
     pub watch: Watch,
+    pub baton: Baton,
     /// Addresses of all other areas.
     pub areas: [AtomicU64; AREAS],
     /// Number of entries of `areas` ever used.
@@ -350,6 +354,7 @@ impl Context {
             overdue,
             alarm,
             looking,
+            has_baton_since,
             signal_place,
             raised,
             pending_sigsys,
@@ -396,6 +401,7 @@ impl Context {
         overdue.set(0);
         alarm.forget();
         looking.forget();
+        has_baton_since.set(0);
         signal_place.set(0);
         raised.set(0);
         pending_sigsys.set(None);
@@ -432,7 +438,8 @@ impl Context {
     /// Sets whether the thread may not read the time stamp counter.
     pub fn set_clockless(&self, clockless: bool) {
         self.clockless.set(clockless);
-        self.unusual.set(clockless || self.stack_bytes.get() != 0);
+        let is_serialised = course::is_serialised();
+        self.unusual.set(clockless || self.stack_bytes.get() != 0 || is_serialised);
     }
 
     /// Sets the arena to record to.

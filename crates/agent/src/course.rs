@@ -6,6 +6,7 @@ use ring::Control;
 
 static REPEATABLE: AtomicBool = AtomicBool::new(false);
 static ANSWERED: AtomicBool = AtomicBool::new(false);
+static SERIALISED: AtomicBool = AtomicBool::new(false);
 /// Where the next memory of the agent's is mapped; 0: where the kernel likes.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -24,6 +25,7 @@ pub enum Region {
 pub fn begin(control: &Control, hint: u64) {
     REPEATABLE.store(control.is_repeatable(), Ordering::Relaxed);
     ANSWERED.store(control.is_answered(), Ordering::Relaxed);
+    SERIALISED.store(control.is_serialised(), Ordering::Relaxed);
     NEXT.store(place(hint, Region::Threads), Ordering::Relaxed);
 }
 
@@ -43,6 +45,11 @@ pub fn next_place(len: u64) -> u64 {
 /// The program is recorded for a re-execution, or is one.
 pub fn is_repeatable() -> bool {
     REPEATABLE.load(Ordering::Relaxed)
+}
+
+/// One thread of a process runs at a time.
+pub fn is_serialised() -> bool {
+    SERIALISED.load(Ordering::Relaxed)
 }
 
 /// The program is re-executed.

@@ -21,10 +21,21 @@ struct Section {
     end: Cell<u64>,
 }
 
+/// What the kernel calls `struct rseq`.
+#[repr(C, align(32))]
+struct Area([AtomicU64; 4]);
+
+/// Place of `rseq_cs` in it.
+pub const WORD_AT: u64 = 8;
+/// Its size.
+pub const AREA_BYTES: u64 = size_of::<Area>() as u64;
+
 /// The state of a thread.
 #[repr(C)]
 pub struct CpuTime {
     section: Section,
+    /// An area of ours, for a thread whose program has none.
+    own: Area,
     signature: Cell<u32>,
     /// Address of the area's `rseq_cs`; 0: there is none, or nobody wants to know.
     word: Cell<u64>,
@@ -61,6 +72,12 @@ impl CpuTime {
         // SAFETY: the kernel reads and writes that word too, and would end a program without it.
         let word = unsafe { AtomicU64::from_ptr(self.word.get() as *mut u64) };
         word.load(Ordering::Relaxed) == &raw const self.section as u64
+    }
+
+    /// The address of the area of ours.
+    pub fn own_area(&self) -> u64 {
+        self.own.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        &raw const self.own as u64
     }
 
     /// Watches from now on.

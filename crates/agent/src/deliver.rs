@@ -16,12 +16,14 @@ use crate::signal::{
 };
 use crate::stream::Stream;
 use crate::sys;
-use crate::{clock, memory, sites};
+use crate::{clock, memory, serial, sites};
 
 /// Changes the kernel's frame, which holds the program's state, to lead into the program's handler;
 /// or applies the signal's default action.
 pub fn deliver(context: &Context, signal: u32, info: &Info, uc: &mut UContext, base_mask: u64) {
     context.call_mask.set(None);
+    // In a call that was undone it was given up.
+    serial::take(context);
     let mut info = *info;
     let forced = forced_by(signal, &info, uc.address(), in_agent_text);
     if forced == Some(Forced::BySystemCall) {

@@ -34,6 +34,7 @@ mod sys;
 
 // State, as types that know nothing of what changes them.
 mod aio_contexts;
+mod baton;
 mod cells;
 mod chunk;
 mod course;
@@ -58,9 +59,11 @@ mod between_calls;
 mod call;
 mod capture;
 mod clock;
+mod lost_calls;
 mod memory;
 mod operations;
 mod requests;
+mod serial;
 mod stream;
 
 // What else is done for the program to be recorded and to notice nothing.

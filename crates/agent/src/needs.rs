@@ -102,6 +102,8 @@ pub enum Need {
     MakeTimer,
     SetTimer,
     EndTimer,
+    LetTrace,
+    WatchCpu,
 }
 
 /// When a call is made.
@@ -208,7 +210,7 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_UNTRACED) as u64;
 
 /// All of them, in the order of [`Need`].
-pub const ALL: [Row; Need::EndTimer as usize + 1] = [
+pub const ALL: [Row; Need::WatchCpu as usize + 1] = [
     of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
     of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
     any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
@@ -308,6 +310,8 @@ pub const ALL: [Row; Need::EndTimer as usize + 1] = [
     any(Need::MakeTimer, raw::__NR_timer_create).made(When::Unfiltered),
     any(Need::SetTimer, raw::__NR_timer_settime).made(When::Unfiltered),
     any(Need::EndTimer, raw::__NR_timer_delete).made(When::Unfiltered),
+    prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
+    any(Need::WatchCpu, raw::__NR_rseq).made(When::Unfiltered),
 ];
 
 const _: () = {

@@ -6,6 +6,9 @@ use syscalls::abi::signals::{SIG_IGN, SYS_SECCOMP, SYS_USER_DISPATCH};
 use crate::arch::frames::AltStack;
 use crate::cells::Word;
 
+/// Place of the value in a siginfo.
+pub const VALUE_AT: usize = 24;
+
 /// Signals for which the agent is always the kernel's handler.
 pub const ALWAYS_OURS: [u32; 3] = [raw::SIGSYS, raw::SIGSEGV, raw::SIGBUS];
 

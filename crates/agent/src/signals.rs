@@ -36,7 +36,7 @@ use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{
-    asked, call, clock, course, deferred, looking, requests, sites, sys, tracing, waiting,
+    asked, call, clock, course, deferred, looking, requests, serial, sites, sys, tracing, waiting,
 };
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
@@ -65,7 +65,9 @@ pub extern "C" fn on_signal(signal: u32, info: &Info, uc: &mut UContext, open: b
     if fault && in_agent_text(rip) && clock_is_forbidden(context, uc) {
         return 0;
     }
-    if deferred::is_alarm(context, signal, info, uc) {
+    if deferred::is_alarm(context, signal, info, uc)
+        || serial::is_asked_for(context, signal, info, uc)
+    {
         return 0;
     }
     if course::is_answered() && !asked::is_due(context, signal, info) {

@@ -16,7 +16,9 @@ use crate::course::Region;
 use crate::needs::Need;
 use crate::signal::signal_bit;
 use crate::stream::Stream;
-use crate::{actions, asked, clock, course, memory, profile, sys, tasks, text, threads, users};
+use crate::{
+    actions, asked, clock, course, memory, profile, serial, sys, tasks, text, threads, users,
+};
 
 /// The kernel's limit for one argument of exec.
 const ARGUMENT_MAX: u64 = 128 << 10;
@@ -100,6 +102,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         hide_fast_calls(program_stack);
     }
     record_image(context, program_stack);
+    serial::take(context);
     if course::is_answered() {
         asked::image(context, program_stack);
         threads::arm_dispatch(context);

@@ -107,6 +107,14 @@ pub fn futex_wake(word: &AtomicU32) {
     call(Need::Futex, [word.as_ptr() as u64, op, i32::MAX as u64, 0, 0, 0]);
 }
 
+/// The same for one thread that waits.
+pub fn futex_wake_one(word: &AtomicU32) {
+    if !is_quiet() {
+        let op = u64::from(raw::FUTEX_WAKE);
+        call(Need::Futex, [word.as_ptr() as u64, op, 1, 0, 0, 0]);
+    }
+}
+
 /// Maps private anonymous memory; `None` if that fails.
 pub fn map_memory(len: usize) -> Option<*mut u8> {
     let prot = u64::from(raw::PROT_READ | raw::PROT_WRITE);

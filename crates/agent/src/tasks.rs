@@ -16,7 +16,7 @@ use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
     actions, aio, asked, clock, course, deferred, looking, mapped, memory, native, ring_tables,
-    rings, sys, threads, users,
+    rings, serial, sys, threads, users,
 };
 
 const ESRCH: i64 = -3;
@@ -173,6 +173,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
 fn forget_other_threads(context: &Context) {
     let space = space();
     space.lock.reset();
+    space.baton.reset();
     aio::forget();
     rings::forget();
     // The kernel does not pass memory locks on to a child.
@@ -331,6 +332,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     if course::is_answered() {
         asked::begin(context);
     }
+    serial::take(context);
 }
 
 /// Takes the slot that was reserved for the child. Returns false if there is none.
@@ -467,6 +469,7 @@ pub fn exit(context: &Context, call: &Call) {
         context.silent.set(true);
         context.area_state.store(area::LEAVING, Ordering::Release);
         users::forget_unused();
+        serial::leave_for_ever(context);
     }
     call.make();
 }

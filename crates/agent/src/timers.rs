@@ -7,13 +7,11 @@ use syscalls::abi::signals::{SI_TIMER, SIGEV_THREAD_ID};
 
 use crate::cells::OptionalWord;
 use crate::needs::Need;
-use crate::signal::{Info, si_code};
+use crate::signal::{Info, VALUE_AT, si_code};
 use crate::sys;
 
 /// Words of a `struct sigevent`.
 const EVENT_WORDS: usize = 8;
-/// Place of the value in a siginfo of a timer.
-const VALUE_AT: usize = 24;
 
 /// Which clock a timer has, the id of the thread that it tells, and by which signal. A pending SIGSYS
 /// swallows that of a call from a place that is not patched; a fault that is swallowed comes again.

@@ -91,7 +91,11 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         },
         mappings: args.mmap.mappings(),
         times_cpu: !args.no_cpu_time,
-        course: if args.rerunnable { Course::Rerunnable } else { Course::Recorded },
+        course: match (args.rerunnable, args.serialize) {
+            (true, true) => Course::Serialised,
+            (true, false) => Course::Rerunnable,
+            (false, _) => Course::Recorded,
+        },
         stack_bytes: args.callers.stacks().map_or(0, |stacks| stacks.bytes),
         tsc_hz: preamble.tsc_hz,
     });

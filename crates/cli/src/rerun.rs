@@ -1,6 +1,8 @@
 //! `reenact rerun`: executes the recorded program again, with its calls answered from the trace.
 
-use std::ffi::OsStr;
+mod gdb;
+
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +15,10 @@ use model::Conditions;
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
 use render::lines::{self, Look};
 use render::text::Style;
-use rerun::{Asked, Counts, Divergence, Driver, Ending, Message, Reason, Shown, Survey, What};
+use rerun::{
+    Asked, Counts, Debugger, Divergence, Driver, Ending, Message, Order, Reason, Shown, Survey,
+    What,
+};
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
 use syscalls::record::GapWhy;
@@ -22,6 +27,7 @@ use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::record::AGENT;
+use crate::rerun::gdb::Gdb;
 use crate::{message, source, units};
 
 /// Execute the recorded program again, with its calls answered from the trace.
@@ -31,14 +37,16 @@ use crate::{message, source, units};
 /// the bytes that came out. So it finds the same process ids, times, random numbers, directories and
 /// files as when it was recorded. What it writes to its standard output and standard error is shown.
 ///
-/// The first call that differs ends it. Programs with threads cannot be executed again; docs/rerun.md
-/// says which others.
+/// The first call that differs ends it. Programs with threads must be recorded with --serialize;
+/// docs/rerun.md says which programs cannot be executed again.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   reenact record --rerunnable -o job.rnt -- ./job input
   reenact rerun job.rnt
-  reenact rerun --stop-at 217 job.rnt")]
+  reenact rerun --stop-at 217 job.rnt
+  reenact rerun --gdb --stop-at 217 job.rnt
+  reenact rerun --gdb job.rnt -- -batch -ex 'break main' -ex continue -ex backtrace")]
 pub struct Args {
     /// The trace, recorded with --rerunnable
     #[arg(value_name = "TRACE")]
@@ -56,10 +64,21 @@ pub struct Args {
     /// Do not show what the program writes
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// Start gdb on the program, before its first call or that of --stop-at. `reenact goto SEQ` brings it
+    /// to another call, also to an earlier one; `reenact when` tells where it is
+    #[arg(long)]
+    pub gdb: bool,
+
+    /// Arguments for gdb, after `--`
+    #[arg(last = true, value_name = "ARGUMENT", requires = "gdb")]
+    pub gdb_args: Vec<OsString>,
 }
 
 /// Memory between the program and the recorder, which has next to nothing to do.
 const BUFFER_BYTES: usize = 4 << 20;
+/// How long to wait for an order of gdb at a time.
+const ORDERS_WAIT: Duration = Duration::from_secs(1);
 /// Number of calls before the one that differs which are shown.
 const BEFORE: usize = 6;
 
@@ -77,8 +96,58 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let text = format!("--stop-at {seq}: the trace has {calls} calls, numbered from 0");
         return Err(Failure::Usage(text));
     }
-    let (ending, told) = execute(&args, &trace, &survey)?;
+    if args.gdb {
+        return debug(&args, &trace, &survey);
+    }
+    let (ending, told) = execute(&args, &trace, &survey, args.stop_at, None)?;
+    end(&args, &trace, ending, told)
+}
+
+/// Has gdb look at the program, as often as it likes.
+fn debug(args: &Args, trace: &Trace, survey: &Survey) -> Result<ExitCode, Failure> {
+    let mut gdb = Gdb::start(&args.gdb_args, args.stop_at.unwrap_or(0), survey.calls)?;
+    let debugger = &mut gdb.debugger;
+    let mut last = Ok(ExitCode::SUCCESS);
+    // The number of the call to which it wants to go next.
+    let mut next = None;
+    loop {
+        let seq = match next.take() {
+            Some(seq) => seq,
+            None => match debugger.order(ORDERS_WAIT) {
+                Some(Order::Goto(seq)) => seq,
+                Some(Order::Gone) => break,
+                Some(Order::When) => {
+                    debugger.tell("the re-execution has ended");
+                    continue;
+                }
+                _ => continue,
+            },
+        };
+        let (ending, told) = execute(args, trace, survey, Some(seq), Some(debugger))?;
+        match ending {
+            Ending::Again { seq } => {
+                next = Some(seq);
+                continue;
+            }
+            Ending::Left => break,
+            _ => {}
+        }
+        debugger.disappoint("the re-execution has ended");
+        last = end(args, trace, ending, told);
+        if let Err(failure) = &last {
+            message::note(&failure.to_string());
+        }
+    }
+    gdb.wait();
+    // What it is was told.
+    Ok(last.unwrap_or_else(|failure| ExitCode::from(failure.code())))
+}
+
+/// Tells how a re-execution has ended.
+fn end(args: &Args, trace: &Trace, ending: Ending, told: String) -> Result<ExitCode, Failure> {
+    let name = args.trace.display();
     match ending {
+        Ending::Again { .. } | Ending::Left => Ok(ExitCode::SUCCESS),
         Ending::Same => {
             message::note(&told);
             Ok(ExitCode::SUCCESS)
@@ -89,7 +158,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         Ending::Failed(text) => Err(Failure::Failed(format!("{name}: {text}"))),
         Ending::Diverged(found) => {
-            let text = tell(&trace, &found);
+            let text = tell(trace, &found);
             match found.reason {
                 Reason::Stuck { .. } => Err(Failure::Stuck(text)),
                 _ => Err(Failure::Different(text)),
@@ -99,7 +168,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Executes the program. Returns how that ended, and what is to be told if all is well.
-fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, String), Failure> {
+fn execute(
+    args: &Args,
+    trace: &Trace,
+    survey: &Survey,
+    stop_at: Option<u64>,
+    debugger: Option<&mut Debugger>,
+) -> Result<(Ending, String), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let first = &survey.first;
     let calibration = host::Calibration::begin();
@@ -155,7 +230,7 @@ fn execute(args: &Args, trace: &Trace, survey: &Survey) -> Result<(Ending, Strin
     };
     let result = std::thread::scope(|scope| {
         // The agents' requests come from the thread that launches; the trace is read on this one.
-        let answered = scope.spawn(|| answer(args, trace, survey, messages));
+        let answered = scope.spawn(|| answer(args, trace, survey, stop_at, messages, debugger));
         let launched = supervisor.launch(program, &mut glue);
         if launched.is_ok() {
             supervisor.serve(&mut glue, &done);
@@ -175,7 +250,9 @@ fn answer(
     args: &Args,
     trace: &Trace,
     survey: &Survey,
+    stop_at: Option<u64>,
     messages: Receiver<Message>,
+    debugger: Option<&mut Debugger>,
 ) -> (Ending, String) {
     let mut show = |stream: Shown, bytes: &[u8]| {
         if args.quiet {
@@ -187,7 +264,7 @@ fn answer(
             Shown::Error => io::stderr().write_all(bytes),
         };
     };
-    let mut driver = Driver::new(survey, messages, &mut show, args.stop_at, args.stuck_after);
+    let mut driver = Driver::new(survey, messages, &mut show, stop_at, args.stuck_after, debugger);
     let ending = driver.run(trace);
     let not_shown = driver.not_shown();
     let Driver { calls, counts: Counts { compared, not_compared }, other_processor, .. } = driver;
@@ -308,6 +385,7 @@ impl Observer for Glue {
             request::MADE => What::Made(args[0].cast_signed()),
             request::BEGIN => What::Begin { parent: args[0] as u32 },
             request::IMAGE => What::Image { stack: args[0] },
+            request::PAUSED => What::Paused,
             _ => return,
         };
         let answer = Box::new(move |word, args, more| answer.give_with(word, args, more));

@@ -17,7 +17,11 @@ use syscalls::record::{
     STACK_ARG, START_WORDS, Start, StartHow, data_flag, enter_flag, own_gs, part, signal_place,
     unwatched, watched,
 };
-use trace::event::{BLOB_BYTES_MAX, Content, Event, EventKind, INLINE_BYTES_MAX, Outcome};
+use trace::event::{
+    BLOB_BYTES_MAX, Content, Event, EventKind, FieldValue, INLINE_BYTES_MAX, OtherEvent, Outcome,
+};
+use trace::event_table::row_of;
+use trace::format::event_number;
 use trace::parts::{Part, PartValue, part_id};
 use trace::{CallRef, ContentRef, DataRef};
 
@@ -408,6 +412,13 @@ impl Stream {
             RecordKind::UserTime => {
                 self.close_gone_call(me.thread, out);
                 self.user_time = Some(word_of(body, 1));
+            }
+            RecordKind::TimeSlice => {
+                self.close_gone_call(me.thread, out);
+                let row = row_of(event_number::TIME_SLICE).expect("the table has it");
+                let values = vec![FieldValue::Unsigned(word_of(body, 1))];
+                let kind = EventKind::Other(OtherEvent { row, values });
+                out.event(me.thread, word_of(body, 0), kind);
             }
             RecordKind::Gap => {
                 let Some(why) = GapWhy::from_wire(header.a) else {

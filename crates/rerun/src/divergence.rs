@@ -158,6 +158,13 @@ pub enum Ending {
         /// The process that makes it.
         pid: i32,
     },
+    /// The debugger wants to be at a call that was made already, or before any.
+    Again {
+        /// Its number.
+        seq: u64,
+    },
+    /// The debugger has ended.
+    Left,
     /// A call was not.
     Diverged(Box<Divergence>),
     /// It could not go on, for a reason that is not the program's.

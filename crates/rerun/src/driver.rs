@@ -6,38 +6,40 @@ use std::time::{Duration, Instant};
 
 use model::{Conditions, Contents, Moment};
 use ring::answer;
-use syscalls::{Act, Again, by_number};
+use syscalls::{Act, Again, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
 use crate::answers::{Fate, fate, filled};
+use crate::breakpoints;
 use crate::compare::{self, Counts};
+use crate::debugger::Debugger;
 use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::first_image::{ImageStack, image_stack};
+use crate::held::{Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
-use crate::processes::Processes;
+use crate::processes::{self, Processes};
 use crate::reply::{give_filling, give_path, give_signals};
 use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::words::{raw, told};
 
+mod orders;
+mod turns;
+
 /// How long to wait for a message before looking whether the program still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same for orders of a debugger.
+const ORDERS_EVERY: Duration = Duration::from_millis(5);
 const TIMES_SLOWER: u32 = 20;
 /// Times in a trace may make no sense.
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// No thread runs longer while others wait.
+const SLICE_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of a mapping whose bytes are in the trace.
 const MAPPED_MAX: usize = 1 << 30;
-
-/// A result that is given later.
-struct Held {
-    /// When it was, in the recording.
-    until: u64,
-    ret: i64,
-    answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
-}
 
 /// Answers the calls of a program.
 pub struct Driver<'a> {
@@ -46,6 +48,11 @@ pub struct Driver<'a> {
     stop_at: Option<u64>,
     /// How long a thread may take to its next call, beside a multiple of what it took in the recording.
     patience: Duration,
+    debugger: Option<&'a mut Debugger>,
+    /// The number of the call that is waited for; behind the last one, their number.
+    position: u64,
+    /// The process that stands before the call that is waited for, as the debugger wanted.
+    stands: Option<i32>,
     /// By number in the re-execution.
     threads: HashMap<u32, Live>,
     /// Numbers in the re-execution by numbers in the recording.
@@ -53,6 +60,8 @@ pub struct Driver<'a> {
     newcomers: Vec<(u32, Asked)>,
     /// Results that are given when their time has come.
     held: Vec<Held>,
+    /// Threads that never came back from a call.
+    left: Vec<Asked>,
     /// No process is left that could ask.
     is_over: bool,
     processes: Processes,
@@ -73,16 +82,22 @@ impl<'a> Driver<'a> {
         output: &'a mut Output<'a>,
         stop_at: Option<u64>,
         patience: Duration,
+        debugger: Option<&'a mut Debugger>,
     ) -> Driver<'a> {
         Driver {
             survey,
             messages,
             stop_at,
-            patience,
+            // Who looks at a program may take any time.
+            patience: if debugger.is_some() { Duration::MAX } else { patience },
+            debugger,
+            position: 0,
+            stands: None,
             threads: HashMap::new(),
             numbers: HashMap::new(),
             newcomers: Vec::new(),
             held: Vec::new(),
+            left: Vec::new(),
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
@@ -127,6 +142,9 @@ impl<'a> Driver<'a> {
             }
             return Ok(());
         }
+        if let Some(ran) = slice_of(event) {
+            return self.slice(event.thread, ran.min(SLICE_MAX));
+        }
         match &event.kind {
             EventKind::Start { parent: 0, .. } => Ok(()),
             EventKind::Start { parent, tid, .. } => self.begin(event.thread, *parent, *tid),
@@ -141,26 +159,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Gives the results of calls that had returned by then. What other threads did before that has
-    /// happened: so each finds in memory that they share what it found.
-    fn release(&mut self, tsc: u64) {
-        let mut at = 0;
-        while at < self.held.len() {
-            if self.held[at].until <= tsc {
-                let held = self.held.swap_remove(at);
-                (held.answer)(answer::GIVEN, [held.ret as u64, 0, 0, 0, 0, 0], 0);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
     fn live(&mut self, recorded: u32) -> Option<&mut Live> {
         self.threads.get_mut(self.numbers.get(&recorded)?)
     }
 
     /// Takes a message. Waits no longer than a while.
     fn receive(&mut self, wait: Duration) -> Result<bool, Ending> {
+        self.take_orders()?;
+        let wait = if self.debugger.is_some() { wait.min(ORDERS_EVERY) } else { wait };
         let message = match self.messages.recv_timeout(wait) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => return Ok(false),
@@ -176,6 +182,11 @@ impl<'a> Driver<'a> {
         self.processes.add(asked.pid);
         match asked.what {
             What::Made(ret) => self.made(ret, asked)?,
+            What::Paused => {
+                let Asked { thread, answer, .. } = asked;
+                let (until, word) = (Until::Turn(thread), answer::DONE);
+                self.held.push(Held { until, word, args: [0; 6], answer });
+            }
             What::Begin { parent } => self.newcomers.push((parent, asked)),
             What::Call { .. } | What::Image { .. } => {
                 let live = self.threads.entry(asked.thread).or_insert_with(|| Live::new(&asked));
@@ -266,18 +277,28 @@ impl<'a> Driver<'a> {
             };
             let place = driver.newcomers.iter().position(is_it)?;
             live.births.remove(index);
-            Some((driver.newcomers.swap_remove(place).1, birth.id_at))
+            Some((driver.newcomers.swap_remove(place).1, birth))
         })?;
-        let (asked, id_at) = found.map_err(|reason| diverged(None, recorded, reason))?;
+        let (asked, Birth { id_at, shares, .. }) =
+            found.map_err(|reason| diverged(None, recorded, reason))?;
         if let Some(at) = id_at {
             Memory { tid: asked.tid }
                 .write(at, &tid.to_le_bytes())
                 .map_err(|error| unreachable(None, recorded, &error))?;
         }
+        if self.debugger.is_some() && !shares {
+            breakpoints::remove(asked.pid).map_err(|error| unreachable(None, recorded, &error))?;
+        }
         self.processes.forget_ended();
         self.numbers.insert(recorded, asked.thread);
         self.threads.insert(asked.thread, Live::new(&asked));
-        (asked.answer)(answer::DONE, [0; 6], 0);
+        let (word, args) = (answer::DONE, self.is_debugged());
+        if self.is_in_turn(recorded) {
+            let until = Until::Turn(asked.thread);
+            self.held.push(Held { until, word, args, answer: asked.answer });
+        } else {
+            (asked.answer)(word, args, 0);
+        }
         Ok(())
     }
 
@@ -328,7 +349,7 @@ impl<'a> Driver<'a> {
         memory
             .write(stack, &expected.bytes)
             .map_err(|error| unreachable(None, recorded, &error))?;
-        (asked.answer)(answer::DONE, [0; 6], 0);
+        (asked.answer)(answer::DONE, self.is_debugged(), 0);
         Ok(())
     }
 
@@ -349,7 +370,10 @@ impl<'a> Driver<'a> {
     /// Waits for the next thing that a thread asks.
     fn next(&mut self, thread: u32, limit: Duration) -> Result<Result<Asked, Reason>, Ending> {
         let pid = self.threads.get(&thread).map(|live| live.pid);
-        self.wait(pid, limit, |driver| driver.threads.get_mut(&thread)?.asked.take())
+        self.wait(pid, limit, |driver| {
+            driver.let_go(thread);
+            driver.threads.get_mut(&thread)?.asked.take()
+        })
     }
 
     /// A call.
@@ -368,29 +392,44 @@ impl<'a> Driver<'a> {
         let before = self.threads.get(&thread).map_or(0, |live| live.last_ns);
         let taken = Duration::from_nanos(moment.enter_ns.saturating_sub(before));
         let limit = self.patience.saturating_add(taken.min(TAKEN_MAX).saturating_mul(TIMES_SLOWER));
-        let asked = self.next(thread, limit)?.map_err(|reason| match reason {
-            Reason::Ended { .. } => fail(Reason::Ended { expected: told(call, moment, contents) }),
-            reason => fail(reason),
-        })?;
-        let What::Call { nr, args, reply_at } = asked.what else {
-            return Err(fail(Reason::Unexpected("a new program")));
-        };
+        self.position = seq.unwrap_or(self.position);
         let row = by_number(call.nr.into());
-        if nr != u64::from(call.nr) {
-            let reason =
-                Reason::OtherCall { expected: told(call, moment, contents), found: raw(nr, &args) };
-            return Err(fail(reason));
-        }
-        compare::arguments(call, row, &args).map_err(fail)?;
+        let fate = fate(row, call);
+        let (asked, reply_at) = loop {
+            let asked = self.next(thread, limit)?.map_err(|reason| match reason {
+                Reason::Ended { .. } => {
+                    fail(Reason::Ended { expected: told(call, moment, contents) })
+                }
+                reason => fail(reason),
+            })?;
+            let What::Call { nr, args, reply_at } = asked.what else {
+                return Err(fail(Reason::Unexpected("a new program")));
+            };
+            if nr != u64::from(call.nr) {
+                let expected = told(call, moment, contents);
+                return Err(fail(Reason::OtherCall { expected, found: raw(nr, &args) }));
+            }
+            compare::arguments(call, row, &args).map_err(fail)?;
+            let memory = Memory { tid: asked.tid };
+            compare::memory(&mut self.counts, call, row, memory, contents)
+                .map_err(|problem| problem.ending(seq, recorded))?;
+            self.stands = None;
+            if seq.is_some() && seq == self.stop_at {
+                self.stop(asked, reply_at, told(call, moment, contents))?;
+                continue;
+            }
+            let executes = row.is_some_and(|row| row.act_of(&call.args) == Act::Execute);
+            if executes && matches!(fate, Fate::Again { .. }) && self.is_traced(asked.pid) {
+                self.trap(asked, told(call, moment, contents));
+                continue;
+            }
+            break (asked, reply_at);
+        };
         let memory = Memory { tid: asked.tid };
-        compare::memory(&mut self.counts, call, row, memory, contents)
-            .map_err(|problem| problem.ending(seq, recorded))?;
-        if seq.is_some() && seq == self.stop_at {
-            let call = told(call, moment, contents);
-            return Err(Ending::Stopped { call, pid: asked.pid });
-        }
+        self.position = seq.map_or(self.position, |seq| seq + 1);
         if let Some(live) = self.threads.get_mut(&thread) {
             live.last_ns = moment.enter_ns;
+            live.last = seq.or(live.last);
         }
         self.calls += 1;
         self.streams.show(moment, call, row, contents)?;
@@ -403,7 +442,9 @@ impl<'a> Driver<'a> {
             give_signals(memory, reply_at, signals)
                 .map_err(|error| unreachable(seq, recorded, &error))?;
         }
-        match fate(row, call) {
+        match fate {
+            // Another thread ends the process.
+            Fate::Never if self.is_in_turn(recorded) => self.left.push(asked),
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
                 let out = compare::outputs(call, memory, contents);
@@ -412,7 +453,12 @@ impl<'a> Driver<'a> {
                     memory.write(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
                 }
                 let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
-                self.held.push(Held { until: exit_tsc, ret, answer: asked.answer });
+                let until = match self.is_in_turn(recorded) {
+                    true => Until::Turn(thread),
+                    false => Until::Time(exit_tsc),
+                };
+                let args = [ret as u64, 0, 0, 0, 0, 0];
+                self.held.push(Held { until, word: answer::GIVEN, args, answer: asked.answer });
             }
             Fate::Again { mut args, ret, of_file } => {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
@@ -453,6 +499,11 @@ impl<'a> Driver<'a> {
                     live.making = Some(Making { seq, name, ret, is_birth, out });
                 }
                 (asked.answer)(answer::AGAIN, args, ret as u64);
+                if row.is_some_and(|row| row.handler == Handler::ExitThread)
+                    && self.is_in_turn(recorded)
+                {
+                    processes::wait_for_end(asked.pid, asked.tid);
+                }
             }
         }
         Ok(())

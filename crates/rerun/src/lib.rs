@@ -11,11 +11,14 @@
 //! calls happen in the recorded order, and the first one that differs ends the re-execution.
 
 mod answers;
+mod breakpoints;
 mod buffers;
 mod compare;
+mod debugger;
 mod divergence;
 mod driver;
 mod first_image;
+mod held;
 mod live;
 mod loaded;
 mod memory;
@@ -26,6 +29,7 @@ mod survey;
 mod words;
 
 pub use compare::Counts;
+pub use debugger::{Debugger, Order};
 pub use divergence::{Divergence, Ending, Reason};
 pub use driver::Driver;
 pub use first_image::FirstImage;

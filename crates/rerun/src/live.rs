@@ -1,6 +1,6 @@
 //! The threads of a re-execution, and what they ask.
 
-use syscalls::abi::tasks::{CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
+use syscalls::abi::tasks::{CLONE_CHILD_SETTID, CLONE_PARENT_SETTID, CLONE_VM};
 use syscalls::{Handler, Syscall};
 use trace::event::Call;
 
@@ -26,6 +26,8 @@ pub enum What {
         /// The thread that has made it.
         parent: u32,
     },
+    /// It was told to let others run.
+    Paused,
     /// It begins a program.
     Image {
         /// Its stack pointer.
@@ -65,6 +67,8 @@ pub(crate) struct Live {
     pub making: Option<Making>,
     /// When its last call began, in the recording.
     pub last_ns: u64,
+    /// Its last call that was answered.
+    pub last: Option<u64>,
     /// The file that it maps next.
     pub file: Option<Loaded>,
     /// Tasks that it has made and that have not begun.
@@ -90,6 +94,8 @@ pub(crate) struct Birth {
     pub tid: Option<i32>,
     /// Where it finds its id.
     pub id_at: Option<u64>,
+    /// It has the memory of its maker.
+    pub shares: bool,
 }
 
 impl Live {
@@ -100,6 +106,7 @@ impl Live {
             asked: None,
             making: None,
             last_ns: 0,
+            last: None,
             file: None,
             births: Vec::new(),
         }
@@ -125,5 +132,7 @@ pub(crate) fn birth(
         out.push((parent_at, (ret as u32).to_le_bytes().to_vec()));
     }
     let id_at = (flags & CLONE_CHILD_SETTID != 0).then_some(child_at);
-    Birth { recorded: ret, tid: None, id_at }
+    let handler = row.map(|row| row.handler);
+    let shares = handler == Some(Handler::Vfork) || flags & CLONE_VM != 0;
+    Birth { recorded: ret, tid: None, id_at, shares }
 }

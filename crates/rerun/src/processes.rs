@@ -2,6 +2,47 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use libc::SIGSYS;
+use syscalls::abi::signals::SI_QUEUE;
+
+/// How long a thread may take to end, and how often to look.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+const GONE_EVERY: Duration = Duration::from_micros(50);
+
+/// Waits until a thread is gone, and what the kernel does to its memory then is done.
+pub(crate) fn wait_for_end(pid: i32, tid: i32) {
+    let is_there = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+        let state = stat.rsplit_once(") ")?.1.chars().next()?;
+        (!matches!(state, 'Z' | 'X')).then_some(())
+    };
+    let since = Instant::now();
+    while is_there().is_some() && since.elapsed() < GONE_WITHIN {
+        std::thread::sleep(GONE_EVERY);
+    }
+}
+
+/// The CPU time that a process has had.
+pub(crate) fn cpu_time(pid: i32) -> Duration {
+    // The kernel's own way to name the clock of a process.
+    let clock = (!pid << 3) | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills a local struct.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap_or(0))
+}
+
+/// Tells a thread to let others run.
+pub(crate) fn pause(pid: i32, tid: i32) {
+    let mut info = [0u64; 16];
+    info[0] = SIGSYS.cast_unsigned().into();
+    info[1] = SI_QUEUE.cast_unsigned().into();
+    info[3] = ring::PAUSE;
+    // SAFETY: takes numbers, and reads a siginfo of 128 bytes.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, SIGSYS, info.as_ptr()) };
+}
 
 /// Processes that are there, by id.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use model::{Contents, Stored};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
 use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part, signal_place};
-use syscalls::{Again, Handler, Syscall, by_number};
+use syscalls::{Again, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome};
 use trace::parts::{PartValue, part_id};
@@ -36,7 +36,7 @@ pub enum Refusal {
     /// The program has several threads in one process.
     #[error(
         "process {pid} has several threads, and in which order they reach memory that they share is \
-         not recorded"
+         not recorded: that takes `record --rerunnable --serialize`"
     )]
     Threads {
         /// Its id.
@@ -72,8 +72,10 @@ pub struct Survey {
     pub first: FirstImage,
     /// Signals that arrive at the end of a call, by its number.
     pub signals: HashMap<u64, Vec<Info>>,
-    /// Threads that ended otherwise than by a call: the numbers of their last calls.
+    /// Last threads of processes that ended otherwise than by a call: the numbers of their last calls.
     pub deaths: HashMap<u32, u64>,
+    /// Threads of processes with several, of which one ran at a time.
+    pub in_turn: HashSet<u32>,
     /// Number of calls.
     pub calls: u64,
     /// The wait status of the program.
@@ -83,13 +85,18 @@ pub struct Survey {
 /// What is collected.
 #[derive(Default)]
 struct Found {
+    serialised: bool,
     first: Option<FirstImage>,
     signals: HashMap<u64, Vec<Info>>,
     signal_count: usize,
     /// By thread: its process, and its last call.
     threads: HashMap<u32, (u32, Option<u64>)>,
-    /// Threads whose last call ends them.
+    /// Processes that have had several threads.
+    threaded: HashSet<u32>,
+    /// Processes that have ended themselves, by a call of one thread or of all.
     leaving: HashSet<u32>,
+    /// Threads that have ended by a call.
+    left: HashSet<u32>,
     /// Processes that have ended.
     ended: HashSet<u32>,
     files: BTreeMap<Vec<u8>, Loaded>,
@@ -102,13 +109,14 @@ impl Survey {
     /// Reads a recording through.
     pub fn of(trace: &Trace) -> Result<Survey, Refusal> {
         let words = &trace.preamble().options;
-        if !words.split(' ').any(|word| word == "--rerunnable") {
+        let has = |option| words.split(' ').any(|word| word == option);
+        if !has("--rerunnable") {
             return Err(Refusal::NotRerunnable);
         }
         if trace.totals().is_none() {
             return Err(Refusal::Incomplete("it has no end".into()));
         }
-        let mut found = Found::default();
+        let mut found = Found { serialised: has("--serialize"), ..Found::default() };
         let mut stored = Stored(trace);
         for next in trace.events() {
             let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
@@ -126,11 +134,9 @@ impl Survey {
         if !changed.is_empty() {
             return Err(Refusal::Changed(changed));
         }
-        let deaths = found.threads.iter().filter_map(|(thread, (process, last))| {
-            let is_killed = found.ended.contains(process) && !found.leaving.contains(thread);
-            Some((*thread, (*last).filter(|_| is_killed)?))
-        });
-        let deaths = deaths.collect();
+        let deaths = found.deaths();
+        let in_turn = found.threads.iter().filter(|(_, (of, _))| found.threaded.contains(of));
+        let in_turn = in_turn.map(|(thread, _)| *thread).collect();
         let no_program = || Refusal::Incomplete("it has no program".into());
         let mut first = found.first.ok_or_else(no_program)?;
         // Those in the image may begin with the interpreter of a script.
@@ -138,6 +144,7 @@ impl Survey {
         first.args = words.collect::<Option<_>>().ok_or_else(no_program)?;
         Ok(Survey {
             deaths,
+            in_turn,
             first,
             signals: found.signals,
             calls: found.calls,
@@ -147,6 +154,21 @@ impl Survey {
 }
 
 impl Found {
+    /// Of each process that was killed, the thread that has made its last call.
+    fn deaths(&self) -> HashMap<u32, u64> {
+        let mut last: HashMap<u32, (u32, u64)> = HashMap::new();
+        for (thread, (process, seq)) in &self.threads {
+            let is_killed = self.ended.contains(process) && !self.leaving.contains(process);
+            if let (true, false, Some(seq)) = (is_killed, self.left.contains(thread), seq) {
+                let known = last.entry(*process).or_insert((*thread, *seq));
+                if known.1 < *seq {
+                    *known = (*thread, *seq);
+                }
+            }
+        }
+        last.into_values().collect()
+    }
+
     fn add(
         &mut self,
         seq: Option<u64>,
@@ -163,7 +185,10 @@ impl Found {
             EventKind::Gap { why, text, .. } => return Err(gap(*why, text)),
             EventKind::Start { how, process, pid, .. } => {
                 if *how == StartHow::Thread {
-                    return Err(Refusal::Threads { pid: *pid });
+                    if !self.serialised {
+                        return Err(Refusal::Threads { pid: *pid });
+                    }
+                    self.threaded.insert(*process);
                 }
                 if *how == StartHow::Launch {
                     self.first_process = *process;
@@ -188,11 +213,15 @@ impl Found {
                 if let Some((_, last)) = self.threads.get_mut(&event.thread) {
                     *last = Some(seq);
                 }
-                let ends = |row: &Syscall| {
-                    matches!(row.handler, Handler::ExitThread | Handler::ExitProcess)
-                };
-                if by_number(call.nr.into()).is_some_and(ends) {
-                    self.leaving.insert(event.thread);
+                match by_number(call.nr.into()).map(|row| row.handler) {
+                    Some(Handler::ExitProcess) => {
+                        let of = self.threads.get(&event.thread).map(|(process, _)| *process);
+                        self.leaving.extend(of);
+                    }
+                    Some(Handler::ExitThread) => {
+                        self.left.insert(event.thread);
+                    }
+                    _ => {}
                 }
                 check(seq, call)?;
             }

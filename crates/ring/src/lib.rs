@@ -164,6 +164,8 @@ pub enum Course {
     Rerunnable = 1,
     /// Each is brought before the supervisor, which knows what becomes of it.
     Answered = 2,
+    /// As [`Course::Rerunnable`], with one thread of a process running at a time.
+    Serialised = 3,
 }
 
 /// What becomes of io_uring.
@@ -239,6 +241,8 @@ pub mod request {
     pub const BEGIN: u32 = 11;
     /// In a re-execution: a new image begins. Argument 0: its stack pointer.
     pub const IMAGE: u32 = 12;
+    /// In a re-execution: the thread has run for its time slice, and waits for its turn.
+    pub const PAUSED: u32 = 13;
 }
 
 /// Answers of the supervisor, in `slot.answer` with the number of the request.
@@ -266,6 +270,10 @@ pub mod answer {
     pub const AGAIN: u32 = 9;
     /// To CALL: signals arrive first; it is begun again after their handlers.
     pub const SIGNALS_FIRST: u32 = 10;
+    /// To CALL: the program goes back to where it is about to make the call, and begins it again.
+    pub const TO_SITE: u32 = 11;
+    /// To CALL: a debugger that traces the thread is told by a trap; then the thread asks again.
+    pub const TRAP: u32 = 12;
 }
 
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
@@ -278,10 +286,15 @@ pub struct Reply {
     pub infos: [[u64; 16]; REPLY_SIGNALS],
     /// Not 0: what is mapped is memory, which the supervisor fills when it was made.
     pub fills: u64,
+    /// Where the program makes the call: written by the agent.
+    pub site: u64,
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],
 }
+
+/// Value of a SIGSYS that was queued to tell a thread to let others run: "time sli".
+pub const PAUSE: u64 = u64::from_le_bytes(*b"time sli");
 
 /// Maximum number of signals that arrive with the end of one call.
 pub const REPLY_SIGNALS: usize = 4;

@@ -68,6 +68,11 @@ impl Control {
         self.course.load(Ordering::Relaxed) == Course::Answered as u32
     }
 
+    /// Returns true if one thread of a process runs at a time.
+    pub fn is_serialised(&self) -> bool {
+        self.course.load(Ordering::Relaxed) == Course::Serialised as u32
+    }
+
     /// Returns true if agents measure what threads compute between calls.
     pub fn times_cpu(&self) -> bool {
         self.times_cpu.load(Ordering::Relaxed) != 0

@@ -208,9 +208,12 @@ impl Supervisor {
             }
             request::USER_CHANGED => self.user_changed(request, tid),
             request::WATCH | request::COLLECT => self.mapped(request, tid, observer),
-            request::FILE | request::CALL | request::MADE | request::BEGIN | request::IMAGE => {
-                self.asked(request, tid, observer)
-            }
+            request::FILE
+            | request::CALL
+            | request::MADE
+            | request::BEGIN
+            | request::IMAGE
+            | request::PAUSED => self.asked(request, tid, observer),
             request::LEFT_ALONE => match self.who_asks(tid, index) {
                 Some((Relation::Ours, ..)) => self.left_alone(request),
                 _ => self.reply(request, answer::REFUSED),

@@ -6,7 +6,7 @@
 use crate::handler::Handler;
 use crate::operations::OPERATIONS_FIRST;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
-use crate::shape::{Arg, ArgKind, Dir, Len, Of, OpenFlags, Pointer, Syscall};
+use crate::shape::{Again, Arg, ArgKind, Dir, Len, Of, OpenFlags, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, PLACES, ROWS, place};
 
 /// How to find the bytes of an operation.
@@ -61,6 +61,8 @@ pub struct Row {
     pub handler: Handler,
     /// The kernel has a call with this number.
     pub known: bool,
+    /// In a re-execution its result is given, and it is not made: see [`Again`].
+    pub is_given: bool,
     /// Number of arguments of the call.
     pub nargs: u8,
     /// Number of operations in use.
@@ -108,6 +110,7 @@ const NO_OP: Op = Op { arg: 0, dir: Dir::In, how: How::Bytes, len: Len::Fixed(0)
 const RAW: Row = Row {
     handler: Handler::Plain,
     known: false,
+    is_given: true,
     nargs: 6,
     nops: 0,
     has_in: false,
@@ -171,6 +174,7 @@ const fn compile_rows() -> [Row; PLACES] {
             assert!(!rows[place].known, "two rows for one number");
             let mut row = compile(call.args);
             row.handler = handler_of(call);
+            row.is_given = matches!(call.again, Again::Given);
             if call.open.is_some() {
                 opening += 1;
                 row.opens = opening;
@@ -219,6 +223,11 @@ const fn compile_variants() -> [VariantRow; count_variants()] {
                 let variant = &call.variants[v];
                 let mut row = compile(variant.args);
                 row.handler = handler_of(call);
+                let again = match variant.again {
+                    Some(again) => again,
+                    None => call.again,
+                };
+                row.is_given = matches!(again, Again::Given);
                 row.opens = if call.open.is_some() { opening } else { 0 };
                 out[n] = VariantRow {
                     key_arg: variant.key_arg,

@@ -55,6 +55,8 @@ pub enum RecordKind {
     /// What goes into the open call has been copied, and only now it is made. c: ticks since ENTER.
     /// No body.
     Copied = 15,
+    /// Between two calls the thread was told to let others run. Body: tsc, nanoseconds that it had run.
+    TimeSlice = 16,
 }
 
 impl RecordKind {
@@ -76,6 +78,7 @@ impl RecordKind {
             13 => RecordKind::Submitted,
             14 => RecordKind::UserTime,
             15 => RecordKind::Copied,
+            16 => RecordKind::TimeSlice,
             _ => return None,
         })
     }
@@ -475,7 +478,8 @@ impl Header {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
             Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
-            Some(RecordKind::Stall | RecordKind::Gap | RecordKind::UserTime) => 2,
+            Some(RecordKind::Stall | RecordKind::Gap) => 2,
+            Some(RecordKind::UserTime | RecordKind::TimeSlice) => 2,
             Some(RecordKind::Abandon | RecordKind::Submitted | RecordKind::Copied) => 0,
             Some(RecordKind::Start) => START_WORDS,
             Some(RecordKind::Image) => 1,

@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 16] = [
+pub static ROWS: [EventRow; 17] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -392,6 +392,15 @@ pub static ROWS: [EventRow; 16] = [
             of_v2("offset", FieldType::U64, "where in the file the mapping begins"),
             of_v2("stored", FieldType::U64, "bytes of it in the buffers, from there on"),
         ],
+    },
+    EventRow {
+        number: event_number::TIME_SLICE,
+        name: "time_slice",
+        json_type: "time_slice",
+        class: EventClass::Task,
+        producer: "the thread, with --serialize",
+        about: "the thread had run for long without a call, and let another one run",
+        fields: &[of_v2("ran_ns", FieldType::U64, "for how long it had had a CPU")],
     },
 ];
 

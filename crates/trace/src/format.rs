@@ -134,6 +134,8 @@ pub mod event_number {
     pub const KERNEL_SCOPE: u8 = 23;
     /// A process mapped a file.
     pub const LOADED_FILE: u8 = 24;
+    /// A thread was told to let others run.
+    pub const TIME_SLICE: u8 = 25;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

@@ -138,6 +138,14 @@ pub struct Args {
     #[arg(long)]
     pub rerunnable: bool,
 
+    /// With --rerunnable: let one thread of a process run at a time, so that programs with threads can be
+    /// executed again
+    ///
+    /// Threads take turns at calls. One that makes no call for 100 ms while others wait lets them run where it
+    /// is, which is marked; a re-execution may then differ.
+    #[arg(long, requires = "rerunnable")]
+    pub serialize: bool,
+
     #[command(flatten)]
     pub callers: stack::Options,
 
@@ -266,6 +274,7 @@ impl Args {
         let flags = [
             (self.no_cpu_time, "--no-cpu-time"),
             (self.rerunnable, "--rerunnable"),
+            (self.serialize, "--serialize"),
             (self.snapshot, "--snapshot"),
             (self.until_exit, "--until-exit"),
             (self.no_manifest, "--no-manifest"),

@@ -32,6 +32,8 @@ pub const SA_RESTORER: u64 = 0x400_0000;
 pub const SI_USER: i32 = 0;
 /// Code: sent by a timer.
 pub const SI_TIMER: i32 = -2;
+/// Of a signal that was sent by sigqueue.
+pub const SI_QUEUE: i32 = -1;
 /// Code: sent by tkill.
 pub const SI_TKILL: i32 = -6;
 /// Code: sent by the kernel.

@@ -326,6 +326,19 @@ global_asm!(
     "xor %edi, %edi",
     "syscall",
     "ud2",
+    // Tells a debugger, which finds the program's registers as in a call.
+    ".globl reenact_trap",
+    "reenact_trap:",
+    "push %rbx",
+    "push %rbp",
+    "mov %rsp, %rbx",
+    "mov %gs:{seen_rsp}, %rsp",
+    "lea {link}(%rsp), %rbp",
+    "int3",
+    "mov %rbx, %rsp",
+    "pop %rbp",
+    "pop %rbx",
+    "ret",
     // Makes a call that the supervisor injects into a thread.
     ".globl reenact_call_for_others",
     "reenact_call_for_others:",
@@ -595,6 +608,12 @@ pub unsafe fn reenact_leave(frame: &Frame) -> ! {
 pub unsafe fn reenact_old_call(nr: u64, args: *const [u64; 6]) -> i64 {
     // SAFETY: the caller guarantees that the call is the program's.
     unsafe { call!("reenact_old_call", "rdi" = nr, "rsi" = args) as i64 }
+}
+
+/// Tells a debugger that traces the thread, or ends the process.
+pub fn trap() {
+    // SAFETY: it returns with all registers that it must preserve.
+    unsafe { call!("reenact_trap",) };
 }
 
 /// Makes a clone whose child has its own memory and returns from here too.

@@ -261,6 +261,32 @@ impl UContext {
         self.regs.rip = fault;
     }
 
+    /// Whether the program's registers are still those that a call has left.
+    pub fn is_as_left_by(&self, frame: &Frame) -> bool {
+        let regs = &self.regs;
+        let now = [
+            regs.rax, regs.rbx, regs.rdx, regs.rdi, regs.rsi, regs.rbp, regs.rsp, regs.r8, regs.r9,
+            regs.r10, regs.r12, regs.r13, regs.r14, regs.r15,
+        ];
+        let left = [
+            frame.rax.get(),
+            frame.rbx,
+            frame.rdx,
+            frame.rdi,
+            frame.rsi,
+            frame.rbp,
+            frame.rsp.get(),
+            frame.r8,
+            frame.r9,
+            frame.r10,
+            frame.r12,
+            frame.r13,
+            frame.r14,
+            frame.r15,
+        ];
+        now == left
+    }
+
     /// Copies the program's registers of a call, with the address to continue at.
     pub fn set_from(&mut self, frame: &Frame, address: u64) {
         let regs = &mut self.regs;
