@@ -110,6 +110,10 @@ def check_names(read):
         if name in known and name not in ("sched_process_exec",):
             both = known[name] & set(fields)
             assert both, f"{name} has {set(fields)}, LTTng's {known[name]}"
+    # Analyses of LTTng's ask for the process of a new thread.
+    forks = [(pid, fields) for name, _, _, pid, _, fields in read if name == "sched_process_fork"]
+    assert forks and all(fields["parent_pid"] == pid for pid, fields in forks), forks[:3]
+    assert any(fields["child_pid"] == fields["child_tid"] for _, fields in forks), forks[:3]
     switch = next(fields for name, *_, fields in read if name == "sched_switch")
     assert {"prev_comm", "prev_tid", "prev_prio", "prev_state", "next_comm", "next_tid",
             "next_prio"} == set(switch), switch

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Records the machine with reenact, and with a second instance of tracefs at the same time, and holds
-the counts of events against each other: of each kind on each CPU, over the same window of the clock.
+"""Records the machine with reenact, and with a second instance of tracefs that trace-cmd reads at the same
+time, and holds the counts of events against each other: of each kind on each CPU, for each of six
+workloads, over the same window of the same clock.
 
 Usage: count.py REENACT FOLDER. Ends with 77 if tracefs cannot be used here.
 """
@@ -9,11 +10,12 @@ import collections
 import json
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
 import time
+
+from starting import wait_for
+from workloads import WORKLOADS, name_itself
 
 # What is counted, as far as this kernel has it.
 EVENTS = [
@@ -31,17 +33,21 @@ EVENTS = [
     "workqueue:workqueue_execute_start", "writeback:writeback_dirty_folio",
     "filemap:mm_filemap_add_to_page_cache", "ext4:ext4_da_write_begin", "jbd2:jbd2_start_commit",
     "net:net_dev_queue", "net:netif_receive_skb", "sock:inet_sock_set_state", "tcp:tcp_probe",
-    "lock:contention_begin", "oom:oom_score_adj_update",
+    "lock:contention_begin", "kmem:mm_page_alloc", "raw_syscalls:sys_enter", "raw_syscalls:sys_exit",
 ]
+KINDS_LEAST = 40
 TRACEFS = "/sys/kernel/tracing"
-LINE = re.compile(r"^.{16}-(\d+) +\[(\d+)\] \S+ +(\d+): (\w+): (.*)$")
+LINE = re.compile(r"^.*-(\d+) +\[(\d+)\] *(\d+): +(\w+): *(.*)$")
+# A thread with such a name begins a workload: both see it as an event.
+MARK = "mark-"
 
 
 class Second:
     """An instance that is not the recorder's."""
 
     def __init__(self):
-        self.path = f"{TRACEFS}/instances/check-{os.getpid()}"
+        self.name = f"check-{os.getpid()}"
+        self.path = f"{TRACEFS}/instances/{self.name}"
         os.mkdir(self.path)
 
     def set(self, file, value):
@@ -58,86 +64,30 @@ class Second:
             self.set("set_event", event + "\n")
         self.set("tracing_on", "1")
 
-    def end(self):
-        """The events, and how many were lost."""
+    def end(self, folder):
+        """The events as trace-cmd reads them, and how many the kernel has lost."""
         self.set("tracing_on", "0")
-        found = []
-        with open(f"{self.path}/trace", errors="replace") as lines:
-            for line in lines:
-                if match := LINE.match(line):
-                    task, cpu, tsc, name, rest = match.groups()
-                    found.append((name, int(cpu), int(tsc), int(task), rest))
         lost = 0
         for cpu in os.listdir(f"{self.path}/per_cpu"):
             with open(f"{self.path}/per_cpu/{cpu}/stats") as lines:
                 counts = dict(line.split(":", 1) for line in lines)
             lost += int(counts["overrun"]) + int(counts["dropped events"])
+        read = os.path.join(folder, "second.dat")
+        subprocess.run(["trace-cmd", "extract", "-B", self.name, "-o", read], check=True,
+                       capture_output=True)
+        said = subprocess.run(["trace-cmd", "report", "-i", read, "--raw-ts", "-R"], check=True,
+                              capture_output=True, text=True, errors="replace")
+        found = []
+        for line in said.stdout.splitlines():
+            if match := LINE.match(line):
+                task, cpu, tsc, name, rest = match.groups()
+                found.append((name, int(cpu), int(tsc), int(task), rest))
         return found, lost
 
     def remove(self):
-        os.rmdir(self.path)
-
-
-def files(folder):
-    """Requests to a disk."""
-    for number in range(10):
-        path = os.path.join(folder, f"file{number}")
-        with open(path, "wb") as out:
-            out.write(os.urandom(1 << 20))
-            out.flush()
-            os.fsync(out.fileno())
-        os.unlink(path)
-
-
-def processes(_):
-    """Processes that begin and end."""
-    for _ in range(20):
-        subprocess.run(["cat", "/etc/passwd"], stdout=subprocess.DEVNULL, check=True)
-
-
-def faults(_):
-    """Memory that is not there yet."""
-    for _ in range(4):
-        memory = bytearray(4 << 20)
-        for at in range(0, len(memory), 4096):
-            memory[at] = 1
-
-
-def switches(_):
-    """Two processes that wait for each other."""
-    one, other = os.pipe(), os.pipe()
-    if os.fork() == 0:
-        for _ in range(1000):
-            os.read(one[0], 1)
-            os.write(other[1], b"x")
-        os._exit(0)
-    for _ in range(1000):
-        os.write(one[1], b"x")
-        os.read(other[0], 1)
-    os.wait()
-
-
-def timers(_):
-    """Sleeps and signals."""
-    signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-    for _ in range(50):
-        time.sleep(0.002)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def packets(_):
-    """Connections within the machine."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        for _ in range(20):
-            with socket.create_connection(server.getsockname()) as client:
-                served, _ = server.accept()
-                client.sendall(bytes(10_000))
-                served.recv(10_000)
-                served.close()
-
-
-WORKLOADS = [files, processes, faults, switches, timers, packets]
+        # trace-cmd has removed it if it came to read it.
+        if os.path.exists(self.path):
+            os.rmdir(self.path)
 
 
 def is_own(name, task, fields, own):
@@ -159,15 +109,20 @@ def main():
         EVENTS[:] = [event for event in EVENTS
                      if os.path.exists(f"{TRACEFS}/events/{event.replace(':', '/')}")]
         second.begin()
-        command = [reenact, "record", "--quiet", "-o", trace, "--kernel=" + ",".join(EVENTS)]
+        command = [reenact, "record", "--quiet", "-o", trace, "--kernel-buffer", "32M",
+                   "--kernel=" + ",".join(EVENTS)]
         recorder = subprocess.Popen(command)
-        time.sleep(0.5)
+        wait_for(recorder)
         own = {int(task) for task in os.listdir(f"/proc/{recorder.pid}/task")}
-        for work in WORKLOADS:
+        for at, work in enumerate(WORKLOADS):
+            name_itself(f"{MARK}{at}")
             work(folder)
+        name_itself(f"{MARK}{len(WORKLOADS)}")
+        # There is something behind the last mark on each CPU.
+        time.sleep(0.3)
         recorder.terminate()
         assert recorder.wait() == 0, "the recorder did not end well"
-        theirs, lost = second.end()
+        theirs, lost = second.end(folder)
     finally:
         second.remove()
     assert lost == 0, f"the second instance has lost {lost} events"
@@ -180,32 +135,48 @@ def main():
     def fields(event):
         return " ".join(f"{name}={value}" for name, value in event["fields"].items())
 
-    ours = [e for e in ours if not is_own(e["event"], e["tid"], fields(e), own)]
-    theirs = [e for e in theirs if not is_own(e[0], e[3], e[4], own)]
-    counts = [collections.Counter(), collections.Counter()]
-    for cpu in sorted({event["cpu"] for event in ours}):
-        of_cpu = [name_of(event) for event in ours if event["cpu"] == cpu]
-        of_second = [(e[0], e[1], e[3]) for e in sorted(theirs, key=lambda e: e[2]) if e[1] == cpu]
-        places = [(place_in(of_cpu, of_second, range(FIRST, len(of_cpu) - WIDE, 7))),
-                  (place_in(of_cpu, of_second, range(len(of_cpu) - FIRST - WIDE, FIRST, -7)))]
-        for count, names, at in ((counts[0], of_cpu, 0), (counts[1], of_second, 1)):
-            count.update((name, cpu) for name, _, _ in names[places[0][at]:places[1][at]])
-    for key in sorted(set(counts[0]) | set(counts[1])):
-        if counts[0][key] != counts[1][key]:
-            print(*key, counts[0][key], counts[1][key])
-    assert counts[0] == counts[1], "the counts differ"
-    kinds = {name for name, _ in counts[0]}
-    print(sum(counts[0].values()), "events of", len(kinds), "kinds")
-    assert sum(counts[0].values()) > 5000, "too few events to prove anything"
-    assert {"sched_switch", "sched_waking", "softirq_entry", "page_fault_user"} <= kinds, kinds
-    assert len(kinds) >= 30, f"{len(kinds)} kinds: {sorted(kinds)}"
+    ours = [(e["event"], e["cpu"], e["time_ns"], e["tid"], fields(e)) for e in ours]
+    compare(*[[e for e in events if not is_own(e[0], e[3], e[4], own)] for events in (ours, theirs)])
 
 
-# Events at both ends of each CPU that are not counted: the window begins and ends there.
-FIRST = 50
+def compare(ours, theirs):
+    ours, theirs = (sorted(events, key=lambda event: event[2]) for events in (ours, theirs))
+    # Programs that it begins lose the name, which is such an event as well.
+    marks = [event[2] for event in ours
+             if event[0] == "task_rename" and f"newcomm={MARK}" in event[4]]
+    assert len(marks) == len(WORKLOADS) + 1, f"{len(marks)} marks"
+    counts = [[collections.Counter(), collections.Counter()] for _ in WORKLOADS]
+    for cpu in sorted({event[1] for event in ours}):
+        of_cpu = [event for event in ours if event[1] == cpu]
+        names, of_second = ([(e[0], e[3]) for e in events if e[1] == cpu] for events in (ours, theirs))
+        places = [place_in(names, of_second, at_time(of_cpu, time)) for time in marks]
+        for both, begin, end in zip(counts, places, places[1:]):
+            for count, of, at in ((both[0], names, 0), (both[1], of_second, 1)):
+                count.update((name, cpu) for name, _ in of[begin[at]:end[at]])
+    kinds = set()
+    for work, (one, other) in zip(WORKLOADS, counts):
+        for key in sorted(set(one) | set(other)):
+            if one[key] != other[key]:
+                print(work.__name__, *key, one[key], "but trace-cmd reads", other[key])
+        assert one == other, f"{work.__name__}: the counts differ"
+        of_work = {name for name, _ in one}
+        kinds |= of_work
+        print(f"{work.__name__}: {sum(one.values())} events of {len(of_work)} kinds, as trace-cmd reads them")
+    total = sum(sum(one.values()) for one, _ in counts)
+    print(total, "events of", len(kinds), "kinds")
+    assert total > 5000, "too few events to prove anything"
+    assert len(kinds) >= KINDS_LEAST, f"only {len(kinds)} kinds: {sorted(kinds)}"
+
+
 # Events that tell which one is meant. An interrupt may stand between an event and its like in the
 # other instance, so places are tried until one fits.
 WIDE = 30
+
+
+def at_time(events, time):
+    """Places from the first event at a time on, then those before it."""
+    first = next((at for at, event in enumerate(events) if event[2] >= time), len(events))
+    return [*range(first, len(events) - WIDE), *range(min(first, len(events) - WIDE) - 1, -1, -1)]
 
 
 def place_in(ours, theirs, places):
@@ -219,10 +190,6 @@ def place_in(ours, theirs, places):
         if len(found) == 1:
             return place, found[0]
     assert False, "no event is found again"
-
-
-def name_of(event):
-    return event["event"], event["cpu"], event["tid"]
 
 
 main()

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+from starting import wait_for
+
 USER = 54321
 
 
@@ -40,7 +42,7 @@ def record(reenact, trace, options, work):
     """What was recorded while some processes worked, and their ids."""
     command = [reenact, "record", "--quiet", "--force", "-o", trace, *options, "--duration", "1500ms"]
     recorder = subprocess.Popen(command)
-    time.sleep(0.4)
+    wait_for(recorder)
     pids = [child(one) for one in work]
     for pid in pids:
         os.waitpid(pid, 0)

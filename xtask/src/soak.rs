@@ -18,6 +18,7 @@ const MORE_TOOLS: &[&str] = &[
     "mkfs.xfs",
     "mkfs.btrfs",
     "podman",
+    "stress-ng",
     "systemd-nspawn",
 ];
 

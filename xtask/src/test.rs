@@ -25,6 +25,8 @@ pub const TOOLS: &[&str] = &[
     "libpython3.11-testsuite",
     "python3-venv",
     "chromium",
+    "perf",
+    "trace-cmd",
 ];
 
 /// PyPI packages that read the output of `reenact export`.

@@ -88,6 +88,7 @@ fn chain(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {
     let counts = (count(&by_one), count(&by_other));
     ensure!(counts == (30, 12), "chains were found {counts:?} times:\n{}", shown.text());
     ensure!(shown.text().contains("chain.c:10 ["), "no line of the source:\n{}", shown.text());
+    in_json(stage, &place)?;
     let by_site = ask(stage, &place, &["stat", "calls", "--by", "site", "--json"]);
     // The view's words come before the trace.
     let sites: Value = serde_json::from_str(&by_site?.text()).map_err(|error| error.to_string())?;
@@ -104,6 +105,30 @@ fn chain(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {
         let lines = folded.lines().filter(|line| line.starts_with("chain;") && line.contains(&end));
         ensure!(lines.count() == 1, "no line with {end}:\n{folded}");
     }
+    Ok(())
+}
+
+/// The same chains as JSON: the call's own place first.
+fn in_json(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let shown = ask(stage, place, &["show", "--stack", "--json", "--call", "write"])?.text();
+    let calls: Vec<Value> =
+        shown.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let functions = |call: &Value| -> Option<Vec<String>> {
+        let places = call["stack"].as_array()?.iter().skip(1).take(3);
+        Some(places.filter_map(|of| of["function"].as_str().map(String::from)).collect())
+    };
+    let is_by_one =
+        |call: &&Value| functions(call).is_some_and(|of| of == ["inner", "one", "main"]);
+    let count = calls.iter().filter(is_by_one).count();
+    ensure!((calls.len(), count) == (42, 30), "{count} of {} calls by `one`", calls.len());
+    let of_inner = &calls[0]["stack"][1];
+    let is_line = |line: &str| line.ends_with("chain.c:10");
+    ensure!(of_inner["line"].as_str().is_some_and(is_line), "{of_inner}");
+    let is_place = |place: &str| place.contains("/chain");
+    ensure!(of_inner["place"].as_str().is_some_and(is_place), "{of_inner}");
+    // Nobody asked for them.
+    let shown = ask(stage, place, &["show", "--json", "--call", "write"])?.text();
+    ensure!(!shown.contains("\"stack\""), "callers that nobody wanted");
     Ok(())
 }
 

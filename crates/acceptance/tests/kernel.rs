@@ -3,18 +3,23 @@
 //! Where tracefs cannot be written, only refusals are tested.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use acceptance::place::{Place, Who};
 use acceptance::stage::{Stage, repository};
-use acceptance::{Complaint, ensure, kernel_events, trials};
+use acceptance::{Complaint, ensure, kernel_events, tier, trials};
 use serde_json::Value;
 
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 /// How long to wait for another process.
 const WAIT: Duration = Duration::from_secs(30);
+
+/// How long the machine is recorded while it is under stress, by a variable (3600 for an hour).
+const STRESS_SECONDS: &str = "REENACT_STRESS_SECONDS";
+const STRESS_USUAL: &str = "300";
 
 type Check = fn(&Stage, &Place) -> Result<(), Complaint>;
 
@@ -22,9 +27,14 @@ type Check = fn(&Stage, &Place) -> Result<(), Complaint>;
 const BY_NUMBERS: &[(&str, Check)] = &[
     ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
-    ("counts_are_those_of_a_second_instance", counts_are_those_of_a_second_instance),
     ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
     ("only_those_are_kept_that_were_asked_for", only_those_are_kept_that_were_asked_for),
+];
+
+/// Those that hold counts against another tool's: its name, and the script.
+const BY_TOOLS: &[(&str, &str, &str)] = &[
+    ("counts_are_those_that_trace_cmd_reads", "trace-cmd", "count.py"),
+    ("counts_are_those_of_perf", "perf", "perf.py"),
 ];
 
 const CHECKS: &[(&str, Check)] = &[
@@ -42,6 +52,18 @@ fn main() -> ExitCode {
             let check = |stage: &Stage, who| check(stage, &Place::new(stage, who)?);
             trials.add(name, Who::Root, missing.or(no_numbers), check);
         }
+        for (name, tool, script) in BY_TOOLS {
+            let no_tool = trials::missing(&[tool]);
+            trials.add(name, Who::Root, missing.or(no_numbers).or(no_tool), |stage, who| {
+                holds(stage, &Place::new(stage, who)?, script)
+            });
+        }
+        let no_stress = trials::missing(&["stress-ng"]);
+        let no_time = (!tier::is_long()).then_some("the long tier");
+        trials.add("under_stress", Who::Root, missing.or(no_stress).or(no_time), |stage, who| {
+            let seconds = std::env::var(STRESS_SECONDS).unwrap_or_else(|_| STRESS_USUAL.into());
+            holds_with(stage, &Place::new(stage, who)?, "stress.py", &[&seconds])
+        });
         for (name, check) in CHECKS {
             let check = |stage: &Stage, who| check(stage, &Place::new(stage, who)?);
             trials.add(name, Who::Root, missing, check);
@@ -140,10 +162,6 @@ fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Com
     holds(stage, place, "times.py")
 }
 
-fn counts_are_those_of_a_second_instance(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    holds(stage, place, "count.py")
-}
-
 fn waits_are_explained_as_they_were_built(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     holds(stage, place, "waits.py")
 }
@@ -154,10 +172,23 @@ fn only_those_are_kept_that_were_asked_for(stage: &Stage, place: &Place) -> Resu
 
 /// Runs a script that records with `reenact` and complains if something is not as it should be.
 fn holds(stage: &Stage, place: &Place, script: &str) -> Result<(), Complaint> {
+    holds_with(stage, place, script, &[])
+}
+
+fn holds_with(
+    stage: &Stage,
+    place: &Place,
+    script: &str,
+    options: &[&str],
+) -> Result<(), Complaint> {
     let script = repository().join("tests/kernel").join(script);
     let mut command = place.command("python3");
-    let outcome = place.run(command.arg(script).arg(&stage.reenact).arg("."))?;
-    ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
+    command.arg("-B").arg(script).arg(&stage.reenact).arg(".").args(options);
+    // As long as it takes.
+    let ran = command.output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    ensure!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    eprint!("{said}");
     Ok(())
 }
 
@@ -178,10 +209,14 @@ fn losses_are_gaps(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         .args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=20000"])
         .stderr(Stdio::null())
         .status();
+    // Nothing more is taken, so the kernel's own count is that of the whole recording.
+    let instances = instances_of(pid);
+    let counted = instances.iter().map(|name| stop_and_count(name)).sum::<Result<u64, Complaint>>();
     signal(libc::SIGCONT);
     signal(libc::SIGTERM);
     let ended = recorder.wait().map_err(|error| error.to_string())?;
     ensure!(made.is_ok_and(|made| made.success()) && ended.success(), "{ended}");
+    let counted = counted?;
     let (events, info) = shown(stage, place, "lost.rnt")?;
     ensure!(info["complete"] == Value::Bool(false), "it is complete");
     let gaps = events.iter().filter(|event| event["type"] == "gap");
@@ -191,7 +226,28 @@ fn losses_are_gaps(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         .sum();
     // 40,000 calls with two events each, and a buffer for some hundred.
     ensure!(lost > 50_000, "{lost} events are told as lost");
+    ensure!(lost == counted, "{lost} events are told as lost, the kernel counted {counted}");
+    let words = ["stat", "events", "lost.rnt", "--json"];
+    let outcome = place.run(place.command(&stage.reenact).args(words))?;
+    let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
+    ensure!(stat["event_lost"].as_u64() == Some(counted), "stat says {}", stat["event_lost"]);
     Ok(())
+}
+
+/// Stops an instance, and counts what its buffers have lost.
+fn stop_and_count(instance: &str) -> Result<u64, Complaint> {
+    let folder = Path::new(INSTANCES).join(instance);
+    let failed = |error: std::io::Error| format!("{instance}: {error}");
+    fs::write(folder.join("tracing_on"), "0").map_err(failed)?;
+    let mut lost = 0;
+    for cpu in fs::read_dir(folder.join("per_cpu")).map_err(failed)?.flatten() {
+        let stats = fs::read_to_string(cpu.path().join("stats")).map_err(failed)?;
+        let counts = stats.lines().filter_map(|line| line.split_once(": "));
+        let of_losses = counts
+            .filter(|(name, _)| ["overrun", "commit overrun", "dropped events"].contains(name));
+        lost += of_losses.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum::<u64>();
+    }
+    Ok(lost)
 }
 
 fn what_a_killed_recorder_left_is_removed(stage: &Stage, place: &Place) -> Result<(), Complaint> {

@@ -130,6 +130,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         arenas: vec![arena],
         handle: recorder.handle(),
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
+        is_admitted: false,
         ahead: Ahead::default(),
         wants_callers: args.callers.stacks().is_some(),
         outside,
@@ -243,6 +244,8 @@ struct Glue {
     handle: Handle,
     /// Events of the kernel that are recorded of the program.
     kernel: Option<KernelEvents>,
+    /// The kernel knows whose events these are.
+    is_admitted: bool,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
     /// The callers of calls are looked for.
@@ -290,7 +293,10 @@ impl Observer for Glue {
         self.keep_output();
         let &ExecStop { pid, process, known } = stop;
         if let Some(kernel) = &self.kernel {
-            kernel.admit(pid);
+            // Those that the first one makes are admitted by the kernel itself, at their fork.
+            if !std::mem::replace(&mut self.is_admitted, true) {
+                kernel.admit(pid);
+            }
             self.handle.follow(pid);
         }
         if self.wants_callers {

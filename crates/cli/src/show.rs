@@ -15,7 +15,7 @@ use render::json::Json;
 use render::lines::{self, Look};
 use render::objects::{self, Detail};
 use render::text::Style;
-use stats::chains::Chains;
+use stats::chains::{Chains, Spelled};
 use trace::event::EventKind;
 use trace::growing::{self, Queue};
 use trace::{ReadError, Sequenced, Trace};
@@ -72,8 +72,9 @@ pub struct Args {
     #[arg(long)]
     seq: bool,
 
-    /// After each call its callers, the innermost first, if they were recorded (record --stack)
-    #[arg(long, conflicts_with = "json")]
+    /// After each call its callers, the innermost first, if they were recorded (record --stack); with
+    /// --json as `stack`
+    #[arg(long)]
     stack: bool,
 
     /// Show environments and arrays in full
@@ -338,11 +339,8 @@ impl<W: Write> Printer<W> {
             if !conditions.accepts(moment) {
                 return Ok::<_, io::Error>(false);
             }
-            let is_shown = print(out, format, moment, contents)?;
-            if let Some(chains) = chains.as_mut().filter(|_| is_shown) {
-                callers(out, chains, moment, contents)?;
-            }
-            Ok(is_shown)
+            let callers = chains.as_mut().and_then(|chains| callers(chains, moment, contents));
+            print(out, format, moment, contents, callers.as_deref())
         })?;
         self.left -= u64::from(shown);
         self.seen.shown += u64::from(shown);
@@ -350,16 +348,20 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Prints the callers of a call.
+/// The places from which a call was made: its own instruction, and its callers.
 fn callers(
-    out: &mut impl Write,
     chains: &mut Chains,
     moment: &Moment<'_>,
     contents: &mut dyn Contents,
-) -> io::Result<()> {
-    let Some(chain) = chains.of(moment, contents) else { return Ok(()) };
-    for (at, site) in chain.iter().enumerate() {
-        let spelled = chains.spell(*site, at > 0);
+) -> Option<Vec<Spelled>> {
+    let chain = chains.of(moment, contents)?;
+    let spelled = chain.iter().enumerate().map(|(at, site)| chains.spell(*site, at > 0));
+    Some(spelled.collect())
+}
+
+/// Prints the callers of a call.
+fn write_callers(out: &mut dyn Write, chain: &[Spelled]) -> io::Result<()> {
+    for spelled in chain {
         let mut line = String::new();
         escape(&mut line, spelled.function.as_deref().unwrap_or("?").as_bytes(), &[]);
         if let Some(place) = &spelled.line {
@@ -376,12 +378,26 @@ fn callers(
     Ok(())
 }
 
+/// Writes the callers of a call as an array, behind the place of its own instruction.
+fn callers_json(json: &mut Json<'_>, chain: &[Spelled]) {
+    json.key("stack").array(|json| {
+        for spelled in chain {
+            json.object(|json| {
+                json.key("function").optional_str(spelled.function.as_deref());
+                json.key("line").optional_str(spelled.line.as_deref());
+                json.key("place").bytes(&spelled.place);
+            });
+        }
+    });
+}
+
 /// Prints an event. Returns false if the format has nothing for it.
 fn print(
     out: &mut dyn Write,
     format: &mut Format,
     moment: &Moment<'_>,
     contents: &mut dyn Contents,
+    callers: Option<&[Spelled]>,
 ) -> io::Result<bool> {
     match format {
         Format::Text { look, line } => {
@@ -391,11 +407,18 @@ fn print(
             if let (true, EventKind::Call(call)) = (look.hex, &moment.event.kind) {
                 lines::hex_dump(out, call, contents)?;
             }
+            if let Some(callers) = callers.filter(|_| !line.is_empty()) {
+                write_callers(out, callers)?;
+            }
             Ok(!line.is_empty())
         }
         Format::Json(detail) => {
             let mut json = Json::new(out);
-            objects::event(&mut json, moment, contents, *detail);
+            objects::event_and(&mut json, moment, contents, *detail, |json| {
+                if let Some(callers) = callers {
+                    callers_json(json, callers);
+                }
+            });
             json.finish()?;
             out.write_all(b"\n")?;
             Ok(true)

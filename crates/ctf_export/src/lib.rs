@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{self, BufWriter, Write};
 
+use model::kernel_events::{KernelAct, kernel_row};
 use model::scheduling::{CPUS_MAX, Scheduling};
 use model::{Contents, Moment};
 use syscalls::shape::{ArgKind, Dir};
@@ -182,6 +183,16 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
                 continue;
             }
             put(&mut out, value, field.size);
+        }
+        // The processes of both, which LTTng tells besides.
+        for wanted in born(&layout).into_iter().flatten() {
+            let mut values = layout.values(&event.values);
+            let task = values
+                .find(|(field, _)| field.name == wanted)
+                .and_then(|(_, value)| value.number());
+            let task = task.unwrap_or(0) as u32;
+            let known = self.scheduling.thread(task).and_then(|thread| thread.pid);
+            out.extend_from_slice(&known.unwrap_or(task).to_le_bytes());
         }
         self.end(cpu, id, now, &out)?;
         self.counts.kernel += 1;
@@ -397,7 +408,20 @@ fn class_of(layout: &KernelLayout) -> Class {
         };
         (name, ty)
     });
-    Class { name: names::event(&layout.system, &layout.name), fields: fields.collect() }
+    let mut fields: Vec<(String, Type)> = fields.collect();
+    if born(layout).is_some() {
+        let ty = || Type::Number { bytes: 4, is_signed: true, is_hex: false };
+        fields.extend(names::PROCESSES.map(|name| (name.into(), ty())));
+    }
+    Class { name: names::event(&layout.system, &layout.name), fields }
+}
+
+/// Of an event that makes a thread: the fields with the ids of the maker and of the new one.
+fn born(layout: &KernelLayout) -> Option<[&'static str; 2]> {
+    match kernel_row(&layout.system, &layout.name)?.does {
+        KernelAct::Fork { parent, child, .. } => Some([parent, child]),
+        _ => None,
+    }
 }
 
 /// Bytes of a number of a field of that size.

@@ -84,6 +84,9 @@ stream {
 };
 "#;
 
+/// LTTng's version whose names and fields these are: readers ask for it.
+const LIKE: &str = "\ttracer_major = 2;\n\ttracer_minor = 13;\n\ttracer_patchlevel = 0;\n";
+
 /// Writes the metadata.
 pub fn text(head: &Head, classes: &[Class]) -> String {
     let mut out = String::from("/* CTF 1.8 */\n");
@@ -96,7 +99,7 @@ pub fn text(head: &Head, classes: &[Class]) -> String {
          \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\
          \t\tuint32_t stream_id;\n\t}};\n}};\n\nenv {{\n\thostname = \"{}\";\n\
          \tdomain = \"kernel\";\n\tsysname = \"Linux\";\n\tkernel_release = \"{}\";\n\
-         \ttracer_name = \"reenact\";\n}};\n\nclock {{\n\tname = \"monotonic\";\n\
+         \ttracer_name = \"reenact\";\n{LIKE}}};\n\nclock {{\n\tname = \"monotonic\";\n\
          \tuuid = \"{uuid}\";\n\tdescription = \"Time since the start of the recording\";\n\
          \tfreq = {SECOND_NS};\n\toffset_s = {};\n\toffset = {};\n}};\n",
         quoted(&head.host),

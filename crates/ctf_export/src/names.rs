@@ -24,6 +24,8 @@ const SYSTEMS: [(&str, &str); 2] =
 const NAMES_THREADS: [&str; 3] = ["sched", "block", "task"];
 /// How names of fields end that have ids of threads, as long as the kernel's word for it.
 const THREAD: &str = "tid";
+/// What LTTng tells besides of an event that makes a thread.
+pub const PROCESSES: [&str; 2] = ["parent_pid", "child_pid"];
 /// An interrupt of the platform, of which LTTng says the last three letters.
 const PLATFORM: &str = "x86_platform_ipi";
 /// Letters of what a request does, and LTTng's bits for them.

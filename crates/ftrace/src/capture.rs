@@ -15,6 +15,10 @@ const EVENTS_MAX: usize = 4096;
 const FORMAT_BYTES_MAX: u64 = 1 << 20;
 /// Highest number of a CPU.
 const CPUS_MAX: u32 = 8191;
+/// Threads of our own that are told apart.
+const OWN_THREADS_MAX: usize = 64;
+/// Systems whose events are calls.
+const CALL_SYSTEMS: [&str; 2] = ["raw_syscalls", "syscalls"];
 /// An id that no thread has: the kernel gives none as high.
 const NO_THREAD: u32 = (1 << 22) - 1;
 
@@ -26,6 +30,9 @@ pub struct Wanted {
     pub events: Vec<String>,
     /// Events that are taken besides, for our own purposes, written in the same way.
     pub also: Vec<String>,
+    /// Classes and events, written in the same way but without conditions, whose fields are wanted;
+    /// `None`: those of all.
+    pub details: Option<Vec<String>>,
     /// Bytes of the buffer of each CPU.
     pub buffer_bytes: u64,
     /// The CPUs, all if there are none.
@@ -49,6 +56,9 @@ pub struct Admission(PathBuf);
 
 impl Admission {
     /// Takes the events of a thread from now on, and of those that it makes.
+    ///
+    /// The kernel copies its list of threads for that, and forgets those that are made meanwhile: it is
+    /// to be done as seldom as can be.
     pub fn admit(&self, task: u32) {
         // A thread that is gone does nothing more.
         let _ = write(&self.0, &task.to_string(), true);
@@ -77,6 +87,9 @@ pub struct Capture {
     // Closed before the instance is removed, which the kernel refuses otherwise.
     buffers: Vec<CpuBuffer>,
     formats: Vec<Format>,
+    has_details: Vec<bool>,
+    /// Events that have conditions, with these.
+    conditions: Vec<(String, String)>,
     missing: Vec<String>,
     wanted: usize,
     instance: Instance,
@@ -96,6 +109,14 @@ impl Capture {
                 more.filter(|event| !chosen[..count].contains(event)).cloned().collect::<Vec<_>>(),
             );
         }
+        let has_details = match &wanted.details {
+            None => vec![true; chosen.len()],
+            Some(words) => {
+                let patterns = patterns_of(words)?;
+                let has = |event: &String| patterns.iter().any(|pattern| fits(pattern, event));
+                chosen.iter().map(has).collect()
+            }
+        };
         let mut formats = Vec::with_capacity(chosen.len());
         for event in &chosen {
             formats.push(format_of(&tracefs.events(), event)?);
@@ -118,6 +139,7 @@ impl Capture {
         if !wanted.cpus.is_empty() {
             instance.set("tracing_cpumask", &mask(&wanted.cpus))?;
         }
+        let mut applied = Vec::new();
         let conditions = wanted.events.iter().chain(&wanted.also);
         let conditions: Vec<(String, &str)> =
             conditions.filter_map(|word| Some((pattern_of(word)?, condition_of(word)?))).collect();
@@ -137,15 +159,22 @@ impl Capture {
                         why.lines().last().unwrap_or_default().trim_start_matches(['\t', ' ', '^'])
                     ))
                 })?;
+                applied.push((event.clone(), condition.to_string()));
             }
             instance.add("set_event", &format!("{}:{}\n", format.system, format.name))?;
         }
-        Ok(Capture { buffers, formats, missing, wanted: count, instance })
+        let conditions = applied;
+        Ok(Capture { buffers, formats, has_details, conditions, missing, wanted: count, instance })
     }
 
     /// How many of the formats are of events that were asked for; those behind them are ours.
     pub fn wanted(&self) -> usize {
         self.wanted
+    }
+
+    /// Whether the fields of each of the formats are wanted.
+    pub fn has_details(&self) -> &[bool] {
+        &self.has_details
     }
 
     /// Names the threads whose events are taken, of a capture of [`Part::OfAdmitted`].
@@ -166,12 +195,27 @@ impl Capture {
     /// Leaves out what the threads of this process do, as far as it is about no other. Those that
     /// they make later are not left out.
     pub fn leave_out_own_threads(&self) -> Result<(), Error> {
-        let folder = Path::new("/proc/self/task");
-        let tasks = fs::read_dir(folder).map_err(|source| Error::of(folder, source))?;
-        for task in tasks.flatten() {
-            if let Some(tid) = task.file_name().to_str() {
-                self.instance.add("set_event_notrace_pid", tid)?;
-            }
+        for tid in own_threads()? {
+            self.instance.add("set_event_notrace_pid", &tid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out the calls of the threads that this process has by now: one that reads buffers would
+    /// fill them by reading. What interrupts them is about others, and is taken.
+    pub fn leave_out_own_calls(&self) -> Result<(), Error> {
+        let tasks = own_threads()?;
+        let others: Vec<String> = tasks.iter().map(|tid| format!("common_pid!={tid}")).collect();
+        let others = others.join("&&");
+        let is_call = |format: &&Format| CALL_SYSTEMS.contains(&format.system.as_str());
+        for format in self.formats.iter().filter(is_call) {
+            let event = format!("{}/{}", format.system, format.name);
+            let condition = self.conditions.iter().find(|(of, _)| *of == event);
+            let filter = match condition {
+                Some((_, condition)) => format!("({condition})&&{others}"),
+                None => others.clone(),
+            };
+            self.instance.set(&format!("events/{event}/filter"), &filter)?;
         }
         Ok(())
     }
@@ -190,6 +234,14 @@ impl Capture {
     pub fn buffers(&mut self) -> &mut [CpuBuffer] {
         &mut self.buffers
     }
+}
+
+/// The threads of this process.
+fn own_threads() -> Result<Vec<u32>, Error> {
+    let folder = Path::new("/proc/self/task");
+    let tasks = fs::read_dir(folder).map_err(|source| Error::of(folder, source))?;
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse().ok());
+    Ok(ids.take(OWN_THREADS_MAX).collect())
 }
 
 /// All events of this kernel, as `SYSTEM/EVENT`.
@@ -212,8 +264,24 @@ fn all_events(folder: &Path) -> Result<Vec<String>, Error> {
 
 /// Which of all events are wanted, and what is wanted that there is not.
 fn choose(all: &[String], wanted: &[String]) -> Result<(Vec<String>, Vec<String>), Error> {
+    let mut patterns = patterns_of(wanted)?;
+    let chosen = |event: &&String| patterns.iter().any(|pattern| fits(pattern, event));
+    let chosen: Vec<String> = all.iter().filter(chosen).cloned().collect();
+    if chosen.is_empty() || chosen.len() > EVENTS_MAX {
+        let count = chosen.len();
+        return Err(Error::Unknown(format!(
+            "of what is asked for, this kernel has {count} events; 1 to {EVENTS_MAX} can be taken"
+        )));
+    }
+    let is_missing = |pattern: &String| !all.iter().any(|event| fits(pattern, event));
+    patterns.retain(is_missing);
+    Ok((chosen, patterns.iter().map(|pattern| pattern.replace('/', ":")).collect()))
+}
+
+/// The patterns of classes and of single events.
+fn patterns_of(words: &[String]) -> Result<Vec<String>, Error> {
     let mut patterns: Vec<String> = Vec::new();
-    for word in wanted {
+    for word in words {
         match (classes::class(word), pattern_of(word)) {
             (Some(class), _) => patterns.extend(class.events.iter().map(|&event| event.into())),
             (None, Some(pattern)) => patterns.push(pattern),
@@ -227,17 +295,7 @@ fn choose(all: &[String], wanted: &[String]) -> Result<(Vec<String>, Vec<String>
             }
         }
     }
-    let chosen = |event: &&String| patterns.iter().any(|pattern| fits(pattern, event));
-    let chosen: Vec<String> = all.iter().filter(chosen).cloned().collect();
-    if chosen.is_empty() || chosen.len() > EVENTS_MAX {
-        let count = chosen.len();
-        return Err(Error::Unknown(format!(
-            "of what is asked for, this kernel has {count} events; 1 to {EVENTS_MAX} can be taken"
-        )));
-    }
-    let is_missing = |pattern: &String| !all.iter().any(|event| fits(pattern, event));
-    patterns.retain(is_missing);
-    Ok((chosen, patterns.iter().map(|pattern| pattern.replace('/', ":")).collect()))
+    Ok(patterns)
 }
 
 /// Where the condition of a word begins, behind a colon.

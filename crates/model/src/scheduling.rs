@@ -304,10 +304,11 @@ impl Scheduling {
                 }
                 let since = self.since_begin(now);
                 if let Some(place) = self.place(to, State::Waits { is_preempted: false }, since) {
-                    let fault_ns = self.fault_ns;
+                    let (fault_ns, is_all) = (self.fault_ns, self.is_all());
                     let thread = &mut self.all[place];
                     thread.rename(names[1]);
                     thread.cpu = cpu;
+                    thread.comes_unseen(is_all);
                     thread.go(State::Runs, now, Waker::Nobody, sink);
                     if thread.fault_since.is_some() {
                         thread.fault_until = now + fault_ns;
@@ -434,6 +435,7 @@ impl Scheduling {
             let is_first = !self.cpu(cpu).is_known();
             self.left_unseen(cpu, sink);
             let since = if is_first { self.since_begin(now) } else { now };
+            let is_all = self.is_all();
             if let Some(place) = self.place(id, State::Runs, since) {
                 let thread = &mut self.all[place];
                 thread.cpu = cpu;
@@ -442,6 +444,7 @@ impl Scheduling {
                 if is_first && thread.since == since {
                     thread.state = State::Runs;
                 } else {
+                    thread.comes_unseen(is_all);
                     thread.go(State::Runs, now, Waker::Nobody, sink);
                 }
             }

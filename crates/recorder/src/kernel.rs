@@ -171,6 +171,8 @@ struct Known {
     layout: u32,
     /// It is in the trace, not only for us.
     is_wanted: bool,
+    /// So are its fields.
+    has_details: bool,
 }
 
 /// One CPU.
@@ -211,7 +213,8 @@ impl Taking {
     fn new(mut captures: Vec<Capture>, whose: &Whose, admission: Option<Admission>) -> Taking {
         let of_all = captures.iter().flat_map(Capture::formats);
         let formats: Vec<Format> = of_all.cloned().collect();
-        let layouts = layouts(&formats);
+        let details: Vec<bool> = captures.iter().flat_map(Capture::has_details).copied().collect();
+        let layouts = layouts(&formats, &details);
         let (chosen, conditions) = match whose {
             Whose::All => (None, Vec::new()),
             Whose::Followed(conditions) => (Some(Chosen::new(&formats)), conditions.clone()),
@@ -226,11 +229,12 @@ impl Taking {
             (0..capture.formats().len()).map(move |at| at < count)
         });
         let wanted: Vec<bool> = wanted.collect();
-        let known = formats.into_iter().zip(layouts).zip(wanted);
-        let known = known.map(|((format, layout), is_wanted)| Known {
+        let known = formats.into_iter().zip(layouts).zip(wanted.into_iter().zip(details));
+        let known = known.map(|((format, layout), (is_wanted, has_details))| Known {
             format,
             layout: layout.number,
             is_wanted,
+            has_details,
         });
         let known = known.collect();
         let mut cpus = Vec::new();
@@ -257,8 +261,14 @@ impl Taking {
     }
 
     fn introduce(&mut self, out: &mut Output) {
+        if self.chosen.is_some() {
+            // By now the thread is there that reads the buffers. A filter that the kernel does not take
+            // makes it slower, not wrong.
+            self.captures.iter().for_each(|capture| _ = capture.leave_out_own_calls());
+        }
         let formats: Vec<Format> = self.known.iter().map(|known| known.format.clone()).collect();
-        for (layout, known) in layouts(&formats).into_iter().zip(&self.known) {
+        let details: Vec<bool> = self.known.iter().map(|known| known.has_details).collect();
+        for (layout, known) in layouts(&formats, &details).into_iter().zip(&self.known) {
             if known.is_wanted {
                 out.event(RECORDER, self.began, EventKind::KernelLayout(Box::new(layout)));
             }
@@ -286,6 +296,9 @@ impl Taking {
             let is_descendant = descendants.contains(&task.process);
             let is_asked_for = self.conditions.iter().any(|condition| condition.holds(&task));
             task.is_followed = is_descendant || is_asked_for;
+            if let Some(chosen) = self.chosen.as_mut().filter(|_| task.is_kernel) {
+                chosen.is_of_kernel(task.task);
+            }
             if let Some(chosen) = self.chosen.as_mut().filter(|_| task.is_followed) {
                 if is_descendant {
                     chosen.follow(task.task, self.began);
@@ -469,7 +482,8 @@ fn tell_loss(cpu: &mut Cpu, time: u64, lost: u64, out: &mut Output) {
 /// Writes an event.
 fn write(out: &mut Output, cpu: u32, known: &Known, event: &RawEvent<'_>, values: &mut Vec<u8>) {
     values.clear();
-    for field in &known.format.fields {
+    let fields = if known.has_details { known.format.fields.as_slice() } else { &[] };
+    for field in fields {
         put_value(
             values,
             match field.value(event.bytes) {
@@ -485,11 +499,12 @@ fn write(out: &mut Output, cpu: u32, known: &Known, event: &RawEvent<'_>, values
     out.kernel(cpu, event.time, &event_ref);
 }
 
-/// What the trace says of formats.
-fn layouts(formats: &[Format]) -> Vec<KernelLayout> {
+/// What the trace says of formats, those without details having no fields.
+fn layouts(formats: &[Format], details: &[bool]) -> Vec<KernelLayout> {
     let mut all: Vec<KernelLayout> = Vec::with_capacity(formats.len());
-    for format in formats {
-        let fields = format.fields.iter().map(|field| KernelField {
+    for (format, has_details) in formats.iter().zip(details) {
+        let fields = format.fields.iter().filter(|_| *has_details);
+        let fields = fields.map(|field| KernelField {
             name: field.name.clone(),
             c_type: field.c_type.clone(),
             kind: match field.kind {

@@ -33,9 +33,21 @@ pub fn event(
     contents: &mut dyn Contents,
     detail: Detail,
 ) {
+    event_and(json, moment, contents, detail, |_| ());
+}
+
+/// The same, with what `more` has to say of it at the end.
+pub fn event_and(
+    json: &mut Json<'_>,
+    moment: &Moment<'_>,
+    contents: &mut dyn Contents,
+    detail: Detail,
+    more: impl FnOnce(&mut Json<'_>),
+) {
     json.object(|json| {
         kind(json, moment, contents, detail);
         parts(json, moment);
+        more(json);
     });
 }
 

@@ -18,12 +18,22 @@ const RUNS: usize = 11;
 /// Marks: the share of wall time that events may take, and bytes of an event in the trace.
 const WALL_SHARE_MAX: f64 = 0.015;
 const EVENT_BYTES_MAX: f64 = 12.0;
-/// Student's t for 95% and ten degrees of freedom; for fewer runs it is larger.
-const T95: f64 = 2.228;
+/// Student's t for 95% and one to ten degrees of freedom; for more it is hardly smaller.
+const T95: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 /// Instances of tracefs that are ours: of events that nobody reads, and of `trace-cmd`.
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 const UNREAD: &str = "bench-reenact";
 const OTHERS: &str = "bench-reenact-beside";
+/// trace-cmd, with files that it writes to though nobody wants functions to be traced, and which some
+/// kernels do not allow, laid aside.
+const TRACE_CMD: &str = "
+    echo 1 > traced
+    instance=/sys/kernel/tracing/instances/bench-reenact-beside
+    for file in /proc/sys/kernel/ftrace_enabled $instance/set_ftrace_filter \
+        $instance/set_ftrace_notrace $instance/set_ftrace_pid $instance/set_ftrace_notrace_pid; do
+        test ! -e $file || mount --bind traced $file
+    done
+    exec \"$0\" \"$@\"";
 /// What the recorder takes without a program.
 const EVENTS: &[&str] = &[
     "sched:sched_switch",
@@ -86,10 +96,12 @@ const JOBS: [Job; 4] = [
     },
     Job {
         name: "mix",
-        needs: &[],
-        prepare: prepare_bzip2,
-        script: "for i in $(seq $ROUNDS); do head -c 200000 text | sort | uniq -c | wc -l; \
-                 ls -lR /usr/share/doc | md5sum; sleep 0.02; python3 -c 'import json, re'; done",
+        needs: &["chromium", "pdftotext", "gnuplot"],
+        prepare: prepare_mix,
+        script: "for i in $(seq $ROUNDS); do \
+                 chromium --headless --no-sandbox --disable-gpu --user-data-dir=profile \
+                 --print-to-pdf=page.pdf file://$PWD/page.html 2>/dev/null; \
+                 pdftotext page.pdf page.txt; gnuplot plot.gp; sleep 0.1; done",
     },
 ];
 
@@ -101,16 +113,18 @@ enum Beside {
     Unread,
     Dropped,
     Written,
+    Brief,
     TraceCmd,
     Perf,
 }
 
-const BESIDE: [(Beside, &str, &str); 7] = [
+const BESIDE: [(Beside, &str, &str); 8] = [
     (Beside::Nothing, "alone", ""),
     (Beside::Again, "alone again", ""),
     (Beside::Unread, "on, unread", ""),
     (Beside::Dropped, "read, dropped", ""),
     (Beside::Written, "written", ""),
+    (Beside::Brief, "no details", ""),
     (Beside::TraceCmd, "trace-cmd", "trace-cmd"),
     (Beside::Perf, "perf record", "perf"),
 ];
@@ -138,14 +152,23 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
             _ => return Err(format!("unknown option {word}")),
         }
     }
-    tools::provide(&["gcc", "make", "bzip2", "trace-cmd", "perf"]);
+    tools::provide(&[
+        "gcc",
+        "make",
+        "bzip2",
+        "trace-cmd",
+        "perf",
+        "chromium",
+        "pdftotext",
+        "gnuplot",
+    ]);
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let place = tempfile::Builder::new().prefix("reenact-bench-").tempdir();
     let place = place.map_err(|error| format!("no temporary directory: {error}"))?;
     let bench = Bench {
         dir: place.path().to_path_buf(),
         reenact: target_dir()?.join("release/reenact"),
-        rounds: (40.0 * scale).max(1.0) as u32,
+        rounds: (16.0 * scale).max(1.0) as u32,
     };
     let mut missed = Vec::new();
     for job in JOBS.iter().filter(|job| only.is_empty() || only.iter().any(|o| o == job.name)) {
@@ -251,7 +274,7 @@ impl Bench {
         remove(OTHERS);
         figures.cpu_s.push(ended.map_err(|why| format!("{what:?}: {why}"))?);
         figures.bytes = fs::metadata(&trace).map_or(0, |found| found.len());
-        if what == Beside::Written {
+        if matches!(what, Beside::Written | Beside::Brief) {
             (figures.events, figures.lost) = self.counted(&trace)?;
         }
         Ok(())
@@ -260,16 +283,22 @@ impl Bench {
     fn begin(&self, what: Beside, trace: &Path) -> Result<Option<Child>, Complaint> {
         let mut command = match what {
             Beside::Nothing | Beside::Again | Beside::Unread => return Ok(None),
-            Beside::Dropped | Beside::Written => {
+            Beside::Dropped | Beside::Written | Beside::Brief => {
                 let mut command = Command::new(&self.reenact);
                 command.args(["record", "--quiet", "--kernel", "--output"]);
-                command.arg(if what == Beside::Written { trace } else { Path::new("-") });
+                command.arg(if what == Beside::Dropped { Path::new("-") } else { trace });
+                if what == Beside::Brief {
+                    command.args(["--kernel-details", "none"]);
+                }
                 command
             }
             Beside::TraceCmd => {
-                let mut command = Command::new("trace-cmd");
+                let _ = fs::create_dir(format!("{INSTANCES}/{OTHERS}"));
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "--propagation", "private", "sh", "-c", TRACE_CMD]);
                 // In an instance of its own, which can be removed whatever becomes of it.
-                command.args(["record", "-q", "-o"]).arg(trace).args(["-B", OTHERS, "-b", "8192"]);
+                command.args(["trace-cmd", "record", "-o"]).arg(trace).args(["-B", OTHERS]);
+                command.args(["-C", "x86-tsc", "-b", "8192"]);
                 EVENTS.iter().for_each(|event| _ = command.args(["-e", event]));
                 command
             }
@@ -348,7 +377,8 @@ fn difference(alone: &[f64], beside: &[f64]) -> (f64, f64) {
     let count = shares.len() as f64;
     let mean = shares.iter().sum::<f64>() / count;
     let square = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>();
-    let half = T95 * (square / (count - 1.0).max(1.0) / count).sqrt();
+    let freedom = shares.len().saturating_sub(1).clamp(1, T95.len());
+    let half = T95[freedom - 1] * (square / (count - 1.0).max(1.0) / count).sqrt();
     (mean, half)
 }
 
@@ -407,6 +437,28 @@ fn prepare_bzip2(dir: &Path, scale: f64) -> Result<(), Complaint> {
         text.push(if random >> 60 == 0 { b'\n' } else { b' ' });
     }
     write(&dir.join("text"), &text)
+}
+
+/// A page with a long table and pictures, and a plot.
+fn prepare_mix(dir: &Path, scale: f64) -> Result<(), Complaint> {
+    let rows = (3000.0 * scale).max(100.0) as u32;
+    let mut page = String::from("<html><body><h1>A page</h1><table>\n");
+    for row in 0..rows {
+        let (width, shade) = (row % 300, row % 255);
+        page.push_str(&format!(
+            "<tr><td>{row}<td>{}<td><svg width=300 height=8><rect width={width} height=8 \
+             fill='rgb({shade},99,150)'/></svg></tr>\n",
+            row * 7919
+        ));
+    }
+    page.push_str(
+        "</table><script>let sum = 0; for (let i = 0; i < 2e7; i++) sum += i % 7; \
+         document.title = sum;</script></body></html>\n",
+    );
+    write(&dir.join("page.html"), page.as_bytes())?;
+    let plot = "set terminal svg\nset output 'plot.svg'\nset isosamples 120\nset samples 120\n\
+                splot sin(x)*cos(y) with lines\n";
+    write(&dir.join("plot.gp"), plot.as_bytes())
 }
 
 #[cfg(test)]

@@ -188,6 +188,12 @@ pub struct Args {
           conflicts_with = "system")]
     pub kernel_for: Vec<Whom>,
 
+    /// Classes and events of the kernel, named as for `--kernel`, whose fields are kept; of all others only
+    /// that they happened: when, on which CPU, while which thread ran. `none` keeps no fields. Without the
+    /// fields of switches and wakeups, `stat cpu` and `stat waits` have nothing to tell
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
+    pub kernel_details: Vec<String>,
+
     /// The kernel's memory for its events, for each CPU
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
     pub kernel_buffer: u64,
@@ -222,6 +228,12 @@ impl Args {
         let usual = self.system.then_some(ftrace::classes::DEFAULT);
         let words = self.kernel.as_deref().or(usual)?;
         Some(words.split(',').map(String::from).collect())
+    }
+
+    /// The classes and events of the kernel whose fields are wanted; `None`: all of them.
+    pub fn kernel_details(&self) -> Option<Vec<String>> {
+        let words = self.kernel_details.iter().filter(|word| *word != NO_DETAILS);
+        (!self.kernel_details.is_empty()).then(|| words.cloned().collect())
     }
 
     /// Returns true if events of the kernel are those of the whole machine.
@@ -285,6 +297,9 @@ impl Args {
                 "--kernel={classes} --kernel-buffer {}",
                 units::size_word(self.kernel_buffer)
             ));
+        }
+        if !self.kernel_details.is_empty() {
+            add(&format!("--kernel-details {}", self.kernel_details.join(",")));
         }
         let callers = self.callers.to_string();
         if !callers.is_empty() {
@@ -413,6 +428,9 @@ impl fmt::Display for Compression {
         }
     }
 }
+
+/// The word for no classes.
+const NO_DETAILS: &str = "none";
 
 /// The fastest level.
 const ZSTD_LEVEL_DEFAULT: i32 = 1;

@@ -56,7 +56,13 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
         events.push(classes::CALLS.into());
     }
     let tracefs = Tracefs::find().map_err(refused)?;
-    let wanted = Wanted { events, also: Vec::new(), buffer_bytes: args.kernel_buffer, cpus };
+    let wanted = Wanted {
+        events,
+        also: Vec::new(),
+        details: args.kernel_details(),
+        buffer_bytes: args.kernel_buffer,
+        cpus,
+    };
     let kernel = KernelEvents::begin(&tracefs, &wanted, &whose).map_err(refused)?;
     if whose != Whose::All && !ftrace::names_processes_as_we_do() {
         return Err(Failure::Recorder(

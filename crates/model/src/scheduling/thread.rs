@@ -231,6 +231,15 @@ impl Thread {
         (self.state, self.since) = (state, self.since.max(now));
     }
 
+    /// It has a CPU from now on. A thread of the kernel's own of which some events alone are in the trace,
+    /// and not its wakeup, may have done anything since it slept.
+    pub(super) fn comes_unseen(&mut self, is_all: bool) {
+        let is_asleep = matches!(self.state, State::Blocked | State::Asleep);
+        if !is_all && self.is_kernel && !self.is_followed && is_asleep && self.early.is_none() {
+            self.state = State::Unknown;
+        }
+    }
+
     /// It is switched away from.
     pub(super) fn leaves(&mut self, why: Stopping, now: u64, sink: &mut impl Sink) {
         let early = self.early;

@@ -3,11 +3,16 @@
 //! An event is kept if such a task ran, or if the event names one (a wakeup, a switch, a fork), or
 //! if it completes a request that such a task has issued. An interrupt is kept if something in it
 //! is: its beginning is held back until that is known.
+//!
+//! A thread of the kernel's own works for such a task from when that wakes it until it sleeps
+//! without work; so does one that it wakes meanwhile, and one that is woken where a request of
+//! theirs ends. Their events are kept for that time, as they say what the task waits for.
 
 use std::collections::{HashSet, VecDeque};
 
 use ftrace::{Field, Format, RawEvent};
 use model::kernel_events::{KernelAct, kernel_row};
+use syscalls::abi::states::{Stopping, of_switch};
 use syscalls::act::Act;
 
 /// Highest id of a task, and one more.
@@ -20,6 +25,8 @@ const REQUESTS_MAX: usize = 64 << 10;
 const NEST_MAX: usize = 16;
 /// CPUs whose interrupts are followed.
 const CPUS_MAX: u32 = 1 << 16;
+/// Of an event's flags: it happened in an interrupt, or in the second half of one.
+const IN_INTERRUPT: u8 = 0x08 | 0x10;
 
 /// Numbers of the calls by which a task gets other users, groups or process groups.
 pub fn calls_that_change_who() -> impl Iterator<Item = u64> {
@@ -44,6 +51,10 @@ pub struct Chosen {
     by_origin: Bits,
     /// And one for each that is what was asked for.
     by_what_it_is: Bits,
+    /// Threads of the kernel's own.
+    of_kernel: Bits,
+    /// Those of them that work for one that is followed.
+    at_work: Bits,
     /// Those that may have become something else.
     changed: Vec<(u64, u32)>,
     /// Calls after which a task may be something else.
@@ -69,12 +80,20 @@ struct Kind {
 
 enum Does {
     Nothing,
-    Switch,
-    Fork { parent: Field, child: Field },
-    Enter { exit: usize },
+    /// With the task that stops running, and its state.
+    Switch(Option<[Field; 2]>),
+    Wake(Field),
+    Fork {
+        parent: Field,
+        child: Field,
+    },
+    Enter {
+        exit: usize,
+    },
     Leave,
     Issue([Field; 2]),
     Complete([Field; 2]),
+    Exec(Field),
     MayChange(Field),
     Returns(Field),
 }
@@ -116,6 +135,8 @@ pub struct Held {
     id: u16,
     bytes: Vec<u8>,
     is_kept: bool,
+    /// A request of a followed task ends in it.
+    is_of_request: bool,
 }
 
 impl Held {
@@ -133,6 +154,8 @@ impl Chosen {
         Chosen {
             by_origin: Bits::default(),
             by_what_it_is: Bits::default(),
+            of_kernel: Bits::default(),
+            at_work: Bits::default(),
             changed: Vec::new(),
             telling: calls_that_change_who().collect(),
             dropped: 0,
@@ -155,6 +178,11 @@ impl Chosen {
     /// A task is what was asked for, or is not any more.
     pub fn becomes(&mut self, task: u32, is_asked_for: bool) {
         self.by_what_it_is.set(task, is_asked_for);
+    }
+
+    /// A task is a thread of the kernel's own.
+    pub fn is_of_kernel(&mut self, task: u32) {
+        self.of_kernel.set(task, true);
     }
 
     /// The tasks that may have become something else since the last time, and when.
@@ -183,16 +211,46 @@ impl Chosen {
         }
         let kind = &self.kinds[place];
         let task = |field: &Field| field.unsigned(event.bytes) as u32;
+        let keeps_of = |task: u32| self.has(task) || self.at_work.has(task);
         let mut keeps =
-            self.has(event.task) || kind.tasks.iter().any(|field| self.has(task(field)));
+            keeps_of(event.task) || kind.tasks.iter().any(|field| keeps_of(task(field)));
         let numbers = |fields: &[Field; 2]| [0, 1].map(|at| fields[at].unsigned(event.bytes));
-        let mut born = None;
+        let (mut born, mut is_of_request) = (None, false);
         match &kind.does {
-            Does::Nothing | Does::Switch | Does::Enter { .. } | Does::Leave => {}
+            Does::Nothing | Does::Enter { .. } | Does::Leave | Does::Switch(None) => {}
+            Does::Switch(Some(from)) => {
+                let [from, state] = numbers(from);
+                let has_no_work = matches!(
+                    of_switch(state as i64),
+                    Stopping::Asleep | Stopping::Stopped | Stopping::Ended
+                );
+                if has_no_work {
+                    self.at_work.set(from as u32, false);
+                }
+            }
+            Does::Wake(of) => {
+                let of = task(of);
+                let is_for_us = if event.flags & IN_INTERRUPT == 0 {
+                    keeps_of(event.task)
+                } else {
+                    let nest = self.nests.get(cpu as usize);
+                    nest.is_some_and(|nest| nest.iter().any(|held| held.is_of_request))
+                };
+                if is_for_us && self.of_kernel.has(of) {
+                    self.at_work.set(of, true);
+                    keeps = true;
+                }
+            }
             Does::Returns(call) => {
                 if self.telling.contains(&call.unsigned(event.bytes)) {
                     self.changed.push((event.time, event.task));
                 }
+            }
+            Does::Exec(of) => {
+                // The kernel begins a program of a user.
+                self.of_kernel.set(task(of), false);
+                self.at_work.set(task(of), false);
+                self.changed.push((event.time, task(of)));
             }
             Does::MayChange(of) => self.changed.push((event.time, task(of))),
             Does::Fork { parent, child } => born = Some((task(child), task(parent))),
@@ -200,12 +258,17 @@ impl Chosen {
                 self.requests.insert(numbers(request));
             }
             Does::Issue(_) => {}
-            Does::Complete(request) => keeps |= self.requests.remove(&numbers(request)),
+            Does::Complete(request) => {
+                is_of_request = self.requests.remove(&numbers(request));
+                keeps |= is_of_request;
+            }
         }
         // An id that was a followed task's may now be another's.
         if let Some((child, parent)) = born {
             self.by_origin.set(child, self.by_origin.has(parent));
             self.by_what_it_is.set(child, self.by_what_it_is.has(parent));
+            self.of_kernel.set(child, self.of_kernel.has(parent));
+            self.at_work.set(child, false);
         }
         self.keeps = keeps;
         if cpu >= CPUS_MAX {
@@ -216,15 +279,18 @@ impl Chosen {
             self.nests.resize_with(at + 1, Vec::new);
         }
         let nest = &mut self.nests[at];
+        if is_of_request {
+            nest.iter_mut().for_each(|held| held.is_of_request = true);
+        }
         match self.kinds[place].does {
-            Does::Switch => nest.clear(),
+            Does::Switch(_) => nest.clear(),
             Does::Leave => {
                 if let Some(begun) = nest.iter().rposition(|held| held.exit == place) {
                     self.keeps |= nest[begun].is_kept;
                     nest.truncate(begun);
                 }
             }
-            Does::Enter { exit } if !self.keeps && nest.len() < NEST_MAX => {
+            Does::Enter { exit } if nest.len() < NEST_MAX => {
                 nest.push(Held {
                     place,
                     exit,
@@ -232,8 +298,9 @@ impl Chosen {
                     flags: [event.flags, event.depth],
                     task: event.task,
                     id: event.id,
-                    bytes: event.bytes.to_vec(),
-                    is_kept: false,
+                    bytes: if self.keeps { Vec::new() } else { event.bytes.to_vec() },
+                    is_kept: self.keeps,
+                    is_of_request: false,
                 });
             }
             _ => {}
@@ -266,7 +333,8 @@ impl Kind {
         let field = |name: &str| format.field(name).cloned();
         let both = |names: [&str; 2]| Some([field(names[0])?, field(names[1])?]);
         let does = match row.does {
-            KernelAct::Switch { .. } => Some(Does::Switch),
+            KernelAct::Switch { from, state, .. } => Some(Does::Switch(both([from, state]))),
+            KernelAct::Wake { task, .. } => field(task).map(Does::Wake),
             KernelAct::Fork { parent, child, .. } => {
                 field(parent).zip(field(child)).map(|(parent, child)| Does::Fork { parent, child })
             }
@@ -277,9 +345,8 @@ impl Kind {
             KernelAct::Leave => Some(Does::Leave),
             KernelAct::Issue { request, .. } => both(request).map(Does::Issue),
             KernelAct::Complete { request } => both(request).map(Does::Complete),
-            KernelAct::Exec { task, .. } | KernelAct::Moves { task } => {
-                field(task).map(Does::MayChange)
-            }
+            KernelAct::Exec { task, .. } => field(task).map(Does::Exec),
+            KernelAct::Moves { task } => field(task).map(Does::MayChange),
             KernelAct::Return => field("id").map(Does::Returns),
             _ => None,
         };
@@ -310,6 +377,7 @@ mod tests {
     struct Machine {
         chosen: Chosen,
         time: u64,
+        flags: u8,
     }
 
     const SWITCH: usize = 0;
@@ -324,7 +392,7 @@ mod tests {
     impl Machine {
         fn new() -> Machine {
             let formats = [
-                format(0, "sched", "sched_switch", &["prev_pid", "next_pid"]),
+                format(0, "sched", "sched_switch", &["prev_pid", "next_pid", "prev_state"]),
                 format(1, "sched", "sched_process_fork", &["parent_pid", "child_pid"]),
                 format(2, "sched", "sched_waking", &["pid"]),
                 format(3, "irq", "irq_handler_entry", &["irq"]),
@@ -333,7 +401,7 @@ mod tests {
                 format(6, "block", "block_rq_complete", &["dev", "sector"]),
                 format(7, "exceptions", "page_fault_user", &["address"]),
             ];
-            Machine { chosen: Chosen::new(&formats), time: 0 }
+            Machine { chosen: Chosen::new(&formats), time: 0, flags: 0 }
         }
 
         /// What is kept when this happens while a task runs.
@@ -342,7 +410,8 @@ mod tests {
             let mut bytes = vec![0; 8];
             fields.iter().for_each(|field| bytes.extend_from_slice(&field.to_le_bytes()));
             let (time, id) = (self.time, place as u16);
-            let event = RawEvent { time, id, flags: 0, depth: 0, task, bytes: &bytes };
+            let flags = self.flags;
+            let event = RawEvent { time, id, flags, depth: 0, task, bytes: &bytes };
             let held = self.chosen.take(0, place, &event);
             let mut kept: Vec<usize> = held.iter().map(|held| held.place).collect();
             kept.extend(self.chosen.keeps().then_some(place));
@@ -358,7 +427,7 @@ mod tests {
         assert!(machine.happens(FAULT, 7, &[1]).is_empty());
         assert_eq!(machine.happens(FORK, 100, &[100, 101]), [FORK]);
         assert_eq!(machine.happens(FAULT, 101, &[1]), [FAULT]);
-        assert_eq!(machine.happens(SWITCH, 7, &[7, 101]), [SWITCH]);
+        assert_eq!(machine.happens(SWITCH, 7, &[7, 101, 0]), [SWITCH]);
         assert_eq!(machine.happens(WAKE, 7, &[100]), [WAKE]);
         assert!(machine.happens(WAKE, 7, &[8]).is_empty());
         // The id is given to a task of another program.
@@ -382,6 +451,44 @@ mod tests {
         assert!(machine.happens(COMPLETE, 0, &[8, 640]).is_empty());
         assert!(machine.happens(EXIT, 0, &[5]).is_empty());
         assert!(machine.happens(WAKE, 0, &[100]) == [WAKE]);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_kept_while_they_work_for_a_program() {
+        let mut machine = Machine::new();
+        machine.chosen.follow(100, 0);
+        let (journal, worker, other) = (50, 51, 52);
+        [journal, worker, other].iter().for_each(|task| machine.chosen.is_of_kernel(*task));
+        let (runs, blocked, asleep) = (0, 2, 0x80);
+        assert!(machine.happens(SWITCH, 0, &[0, journal, runs]).is_empty());
+        assert!(machine.happens(SWITCH, journal, &[journal, 0, asleep]).is_empty());
+        // A program wakes one; that waits for a disk, and wakes another one.
+        assert_eq!(machine.happens(WAKE, 100, &[journal]), [WAKE]);
+        assert_eq!(machine.happens(SWITCH, 0, &[0, journal, runs]), [SWITCH]);
+        assert_eq!(machine.happens(ISSUE, journal, &[8, 640]), [ISSUE]);
+        assert_eq!(machine.happens(WAKE, journal, &[worker]), [WAKE]);
+        assert_eq!(machine.happens(SWITCH, journal, &[journal, worker, blocked]), [SWITCH]);
+        assert_eq!(machine.happens(SWITCH, worker, &[worker, 0, asleep]), [SWITCH]);
+        assert!(machine.happens(SWITCH, 0, &[0, worker, runs]).is_empty());
+        assert!(machine.happens(SWITCH, worker, &[worker, 0, asleep]).is_empty());
+        // Where its request ends, one is woken too; nobody is for what else interrupts.
+        machine.flags = IN_INTERRUPT;
+        assert!(machine.happens(WAKE, 0, &[other]).is_empty());
+        assert_eq!(machine.happens(WAKE, 100, &[other]), [WAKE]);
+        assert!(machine.happens(ENTRY, 0, &[5]).is_empty());
+        assert_eq!(machine.happens(COMPLETE, 0, &[8, 640]), [ENTRY, COMPLETE]);
+        assert_eq!(machine.happens(WAKE, 0, &[worker]), [WAKE]);
+        assert_eq!(machine.happens(EXIT, 0, &[5]), [EXIT]);
+        machine.flags = 0;
+        assert_eq!(machine.happens(SWITCH, 0, &[0, worker, runs]), [SWITCH]);
+        assert!(machine.happens(SWITCH, 0, &[0, other, runs]).is_empty());
+        // It has no more work.
+        assert_eq!(machine.happens(SWITCH, journal, &[journal, 0, asleep]), [SWITCH]);
+        assert!(machine.happens(WAKE, 7, &[journal]).is_empty());
+        // One that begins a program of a user is none of the kernel's any more.
+        assert!(machine.happens(FORK, other, &[other, 53]).is_empty());
+        assert_eq!(machine.happens(WAKE, 100, &[53]), [WAKE]);
+        assert_eq!(machine.happens(FAULT, 53, &[1]), [FAULT]);
     }
 
     #[test]
