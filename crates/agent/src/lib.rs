@@ -82,6 +82,7 @@ mod masked;
 mod native;
 mod opening;
 mod profile;
+mod registered;
 mod rights;
 mod rings;
 mod sigcalls;

@@ -9,12 +9,10 @@ use syscalls::Handler;
 use syscalls::abi::errno::{EINVAL, ENOSYS, is_error};
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
-    AT_BUFFER_RING, BUFFER_GROUP_AT, BufferRing, CANCEL_ALL, CANCEL_OTHERWISE, CQE_BUFFER_AT,
-    CQE_F_BUFFER, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion, ENTER_REGISTERED_RING, Params,
-    REGISTER_BUFFER_RING, REGISTER_FILES, REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2,
-    REGISTER_FILES2, REGISTER_RESIZE_RINGS, REGISTER_RING_FDS, REGISTER_SYNC_CANCEL,
-    REGISTER_USE_REGISTERED_RING, REGISTERED_MAX, UNREGISTER_BUFFER_RING, UNREGISTER_FILES,
-    UNREGISTER_RING_FDS,
+    AT_BUFFER_RING, BUFFER_GROUP_AT, CANCEL_ALL, CANCEL_OTHERWISE, CQE_BUFFER_AT, CQE_F_BUFFER,
+    CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion, ENTER_REGISTERED_RING, Params,
+    REGISTER_RESIZE_RINGS, REGISTER_RING_FDS, REGISTER_SYNC_CANCEL, REGISTER_USE_REGISTERED_RING,
+    REGISTERED_MAX, UNREGISTER_RING_FDS,
 };
 use syscalls::capture;
 use syscalls::record;
@@ -22,11 +20,11 @@ use syscalls::requests::Entry;
 
 use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
 use crate::context::{Context, space};
-use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::flights::{Buffers, Flight, TOGETHER, VECTOR_MAX};
 use crate::needs::Need;
-use crate::shadow::{FILES_FOLLOWED, Found, NAMES, Queues, RINGS, Ring, is_of_queues};
+use crate::shadow::{NAMES, Next, Queues, RINGS, Ring, is_of_queues};
 use crate::stream::Stream;
-use crate::{memory, operations, sys};
+use crate::{memory, operations, registered, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
 const FIRST_NAME: u64 = 1;
@@ -122,7 +120,7 @@ fn find(context: &Context, fd: u64) -> Option<&'static Ring> {
 }
 
 /// Returns the ring with a number that this thread has given to it.
-fn registered(context: &Context, number: u64) -> Option<&'static Ring> {
+fn by_number(context: &Context, number: u64) -> Option<&'static Ring> {
     let place = context.rings.get().get(number as usize).copied()?;
     space().rings.all.get(usize::from(place).checked_sub(1)?)
 }
@@ -131,7 +129,7 @@ fn submit(context: &Context, call: &Call) {
     let [fd, count, _, flags, ..] = *call.args;
     let ring = match space().has_rings.get() {
         false => None,
-        true if flags & ENTER_REGISTERED_RING != 0 => registered(context, fd),
+        true if flags & ENTER_REGISTERED_RING != 0 => by_number(context, fd),
         true => Stream::while_busy(context, || find(context, fd)),
     };
     let Some(ring) = ring else { return call::plain(context, call) };
@@ -183,14 +181,25 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
         let id = queues.id;
         let (is_polled, mut copied) = (queues.is_polled(), 0);
         let mut is_linked = false;
-        queues.submit(count, |order, entry, found| {
-            copied = order + 1;
-            let order = if is_polled { record::submit::TAKEN } else { order };
-            let after_another = core::mem::replace(&mut is_linked, entry.is_linked());
-            if !context.silent.get() {
-                let waits = after_another || entry.waits_for_all();
-                submit_one(context, id, (entry, &found), (batch, order), waits);
+        queues.submit(count, |some| {
+            let mut taken = [const { None }; TOGETHER];
+            for (next, taken) in some.iter_mut().flatten().zip(&mut taken) {
+                copied = next.order + 1;
+                let order = if is_polled { record::submit::TAKEN } else { next.order };
+                let after_another = core::mem::replace(&mut is_linked, next.entry.is_linked());
+                if !context.silent.get() {
+                    let waits = after_another || next.entry.waits_for_all();
+                    *taken = take(context, id, next, (batch, order), waits);
+                }
             }
+            for (flight, entry, address_at) in taken.iter().flatten() {
+                let mut given = flight.args;
+                if let Some(arg) = *address_at {
+                    given[arg] = entry.0.as_ptr() as u64;
+                }
+                operations::submit(context, flight, &given);
+            }
+            core::hint::black_box(&taken);
         });
         Some((batch, copied))
     })
@@ -231,15 +240,16 @@ fn settle(context: &Context, ring: &Ring, (batch, copied): (u32, u32), made: u32
     context.batch.set(0);
 }
 
-/// Records an entry, and the memory that goes in. If it waits for others, these may fill that memory: its
-/// contents are recorded when it is completed.
-fn submit_one(
+/// Adds an entry to what is in flight. Returns the operation with the entry as the program has given it,
+/// and with the argument that points there. If it waits for others, these may fill the memory that goes
+/// in: its contents are recorded when it is completed.
+fn take(
     context: &Context,
     id: u64,
-    (entry, found): (&mut Entry, &Found),
+    Next { entry, found, .. }: &mut Next,
     place: (u32, u32),
     is_filled_first: bool,
-) {
+) -> Option<(Flight, Entry, Option<usize>)> {
     let request = entry.request();
     let mut args = request.args(&entry.0, found.at);
     if let Some(fd) = found.file {
@@ -276,17 +286,11 @@ fn submit_one(
         }
         Some(number)
     });
-    let Some(number) = number else { return };
+    (flight.id, flight.nr) = (number?, request.nr);
     if flight.tag != data {
         entry.set_user_data(flight.tag);
     }
-    (flight.id, flight.nr) = (number, request.nr);
-    let mut given = args;
-    if let Some(arg) = request.address_at() {
-        given[arg] = given_by_program.0.as_ptr() as u64;
-    }
-    operations::submit(context, &flight, &given);
-    core::hint::black_box(&given_by_program);
+    Some((flight, given_by_program, request.address_at()))
 }
 
 /// An entry cancels operations by their data, of which some are known by other names.
@@ -351,39 +355,49 @@ fn complete(context: &Context, queues: &mut Queues) {
     }
     let id = queues.id;
     queues.tell_taken();
-    queues.complete(|done| completed(context, id, done));
+    queues.complete(|some| completed(context, id, some));
 }
 
-fn completed(context: &Context, id: u64, done: &mut Completion) {
+fn completed(context: &Context, id: u64, some: &mut [Completion]) {
     let flights = &space().flights;
-    let more = done.flags & CQE_F_MORE != 0;
-    let found = flights.with(|flights| match more {
-        true => flights.look(id, done.user_data),
-        false => flights.take(id, done.user_data, None),
+    let is_last = |done: &Completion| done.flags & CQE_F_MORE == 0;
+    let mut found = [const { None }; TOGETHER];
+    flights.with(|flights| {
+        for (done, found) in some.iter().zip(&mut found) {
+            *found = match is_last(done) {
+                true => flights.take(id, done.user_data, None),
+                false => flights.look(id, done.user_data),
+            };
+        }
     });
-    let Some(mut flight) = found else { return };
-    done.user_data = flight.data;
-    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
-        find_buffer(context, &mut flight, (done.flags >> CQE_BUFFER_AT) as u16);
+    let mut count = 0;
+    for (done, flight) in some.iter_mut().zip(&mut found) {
+        let Some(flight) = flight else { continue };
+        done.user_data = flight.data;
+        if !context.silent.get() && done.flags & CQE_F_NOTIF == 0 {
+            record_completion(context, flight, done);
+            count += 1;
+        }
+        if is_last(done) && flight.has_vector() {
+            flights.with(|flights| flights.release(flight));
+        }
     }
-    if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
-        return flights.with(|flights| {
-            if !more {
-                flights.release(&flight)
-            }
-        });
+    operations::completed(context, count);
+}
+
+fn record_completion(context: &Context, flight: &mut Flight, done: &Completion) {
+    if flight.unknown_buffer && done.flags & CQE_F_BUFFER != 0 {
+        find_buffer(context, flight, (done.flags >> CQE_BUFFER_AT) as u16);
     }
     let mut given = flight.args;
     let row = capture::operation(flight.nr);
-    if let Some(arg) = operations::output_vector(row).or(operations::input_vector(row))
-        && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
+    if flight.has_vector()
+        && let Some(arg) = operations::output_vector(row).or(operations::input_vector(row))
+        && let Some(buffers) = space().flights.with(|flights| flights.buffers(flight))
     {
         given[arg] = buffers as u64;
     }
-    operations::complete(context, &flight, &given, Some(done.result.into()), false);
-    if !more {
-        flights.with(|flights| flights.release(&flight));
-    }
+    operations::complete(context, flight, &given, Some(done.result.into()), false);
 }
 
 /// Returns the ring that operations in flight know by a number.
@@ -408,22 +422,13 @@ fn find_buffer(context: &Context, flight: &mut Flight, number: u16) {
     }
 }
 
-/// The buffers of a ring were changed.
-fn buffers_change(context: &Context, ring: &Ring, what: u64, at: u64) {
-    let Some(list) = memory::read::<BufferRing>(context, at) else { return };
-    ring.buffers.with(|buffers| match what {
-        REGISTER_BUFFER_RING => buffers.list(list),
-        _ => buffers.unlist(list.group),
-    });
-}
-
 fn register(context: &Context, call: &Call) {
     let [fd, what, at, count, ..] = *call.args;
-    let by_number = what & REGISTER_USE_REGISTERED_RING != 0;
+    let is_numbered = what & REGISTER_USE_REGISTERED_RING != 0;
     let what = what & 0xffff_ffff & !REGISTER_USE_REGISTERED_RING;
     let ring = match space().has_rings.get() {
         false => None,
-        true if by_number => registered(context, fd),
+        true if is_numbered => by_number(context, fd),
         true => Stream::while_busy(context, || find(context, fd)),
     };
     enter(context, call, 0);
@@ -433,7 +438,7 @@ fn register(context: &Context, call: &Call) {
         return exit(context, call, -i64::from(EINVAL));
     }
     let cancel = match what {
-        REGISTER_SYNC_CANCEL if !by_number => memory::read::<Cancel>(context, at),
+        REGISTER_SYNC_CANCEL if !is_numbered => memory::read::<Cancel>(context, at),
         _ => None,
     };
     let ret = match cancel.filter(|cancel| cancel.flags & CANCEL_OTHERWISE == 0) {
@@ -452,45 +457,9 @@ fn register(context: &Context, call: &Call) {
         }
     }
     if !is_error(ret) {
-        files_change(context, ring, what, at, count);
-        if matches!(what, REGISTER_BUFFER_RING | UNREGISTER_BUFFER_RING) {
-            buffers_change(context, ring, what, at);
-        }
+        registered::change(context, ring, what, (at, count));
     }
     exit_with(context, call, ret, || ring.queues.with(|queues| complete(context, queues)));
-}
-
-/// The table of files of a ring was changed.
-fn files_change(context: &Context, ring: &Ring, what: u64, at: u64, count: u64) {
-    const UNCHANGED: u32 = -2i32 as u32;
-    let (first, from, count) = match what {
-        REGISTER_FILES => (0, at, count),
-        UNREGISTER_FILES => (0, 0, u64::MAX),
-        REGISTER_FILES_UPDATE => {
-            let Some([first, fds]) = memory::read::<[u64; 2]>(context, at) else { return };
-            (first as u32, fds, count)
-        }
-        REGISTER_FILES2 => {
-            let Some([number, _, fds]) = memory::read::<[u64; 3]>(context, at) else { return };
-            (0, fds, number & 0xffff_ffff)
-        }
-        REGISTER_FILES_UPDATE2 => {
-            let words = memory::read::<[u64; 5]>(context, at);
-            let Some([first, fds, _, number, _]) = words else { return };
-            (first as u32, fds, number & 0xffff_ffff)
-        }
-        _ => return,
-    };
-    for number in 0..count.min(FILES_FOLLOWED as u64) {
-        let fd = match from {
-            0 => None,
-            from => memory::read::<u32>(context, from.wrapping_add(4 * number)),
-        };
-        if fd != Some(UNCHANGED) {
-            let place = first.saturating_add(number as u32);
-            ring.queues.with(|queues| queues.set_files(place, core::iter::once(fd)));
-        }
-    }
 }
 
 fn set_registered(context: &Context, place: usize, new: Option<&'static Ring>) {
@@ -668,6 +637,7 @@ fn leave_in_flight(context: &Context, id: u64) {
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         if !context.silent.get() {
             operations::complete(context, &flight, &flight.args, None, false);
+            operations::completed(context, 1);
         }
         flights.with(|flights| flights.release(&flight));
     }
