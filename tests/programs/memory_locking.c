@@ -27,7 +27,11 @@ static void limit(rlim_t bytes) {
     CHECK(setrlimit(RLIMIT_MEMLOCK, &now) == 0);
 }
 
-static void *does_nothing(void *unused) { return unused; }
+// Lives until somebody waits for its end.
+static void *does_nothing(void *unused) {
+    usleep(200000);
+    return unused;
+}
 
 int main(int argc, char **argv) {
     begin(argc, argv);

@@ -11,6 +11,9 @@ use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
 use crate::{between_calls, capture as data, clock};
 
+/// To copy this many bytes takes long enough to be told apart from the call.
+const MUCH_INPUT: u64 = 512;
+
 /// A call of the program.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
@@ -101,12 +104,23 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     Stream::enter_record(context, head, now, call.args, nargs);
     if call.row.has_in {
         data::copy_in(context, call.row, call.args);
+        if context.chunk.position() - start >= MUCH_INPUT {
+            copied::<IS_UNUSUAL>(context, now);
+        }
     }
     if IS_UNUSUAL {
         data::copy_stack(context);
     }
     // Published together with the input memory: a visible record is complete.
     Stream::publish(context);
+}
+
+/// Says since when the call is made: copying what goes in took a part of its time.
+#[inline(never)]
+fn copied<const IS_UNUSUAL: bool>(context: &Context, began: u64) {
+    let now = if IS_UNUSUAL { clock::now(context) } else { time_stamp() };
+    let ticks = now.saturating_sub(began).min(u32::MAX.into()) as u32;
+    Stream::record(context, &[Header::new(RecordKind::Copied, 0, 0, ticks).to_word()]);
 }
 
 /// Counts the call and records its result with the output memory.

@@ -9,6 +9,7 @@ use crate::namespace::Namespace;
 use crate::operations::submitted;
 use crate::step::Step;
 use crate::touch::Touch;
+use crate::user_time::{asked_at, recorded_at};
 use crate::world::{Credentials, Surroundings, Ties, World};
 
 /// For walks that do not follow files.
@@ -28,6 +29,10 @@ pub struct Moment<'a> {
     pub enter_ns: u64,
     /// End of a call, in nanoseconds since the start of the trace.
     pub exit_ns: Option<u64>,
+    /// When the program asked for a call: earlier, if what goes in was copied first.
+    pub asked_ns: u64,
+    /// When the agent had recorded a call, and the program went on, if that is known and took time.
+    pub left_ns: Option<u64>,
     /// How long the thread of a call has computed since its call before, if a walk knows.
     pub user_ns: Option<u64>,
     /// When an operation was submitted, likewise.
@@ -84,6 +89,14 @@ impl<'a> Moment<'a> {
             EventKind::Call(_) => submitted(event).map(clock),
             _ => None,
         };
+        let asked_ns = match &event.kind {
+            EventKind::Call(_) if !event.parts().is_empty() => clock(asked_at(event)),
+            _ => enter_ns,
+        };
+        let left_ns = match &event.kind {
+            EventKind::Call(call) => recorded_at(event, call).map(clock),
+            _ => None,
+        };
         let process = match &event.kind {
             EventKind::Exit { process, .. } => Some(*process),
             EventKind::State(state) => Some(state.process),
@@ -112,6 +125,8 @@ impl<'a> Moment<'a> {
             tid,
             enter_ns,
             exit_ns,
+            asked_ns,
+            left_ns,
             submitted_ns,
             user_ns,
             world,

@@ -28,7 +28,7 @@ impl UserTimes {
                     return Some(ns);
                 }
                 let stayed = call.flags & enter_flag::STAYED != 0 && left != 0;
-                stayed.then(|| clock(event.tsc).saturating_sub(clock(left)))
+                stayed.then(|| clock(asked_at(event)).saturating_sub(clock(left)))
             }
             EventKind::Gap { .. } => {
                 self.left.clear();
@@ -58,13 +58,27 @@ pub fn set(event: &mut Event, user_ns: Option<u64>) {
     }
 }
 
+/// When the program asked for a call, and the agent began to record it.
+pub(crate) fn asked_at(event: &Event) -> u64 {
+    event.tsc.saturating_sub(number(event, part_id::COPYING).unwrap_or(0))
+}
+
 /// When the program went on after a call; 0 if the call did not return.
 fn left_at(event: &Event, call: &Call) -> u64 {
+    let returned_at = match call.outcome {
+        Outcome::Returned { exit_tsc, .. } => exit_tsc,
+        Outcome::Unfinished => 0,
+    };
+    recorded_at(event, call).unwrap_or(returned_at)
+}
+
+/// When a call that returned had been recorded, if that took time and the trace has it.
+pub(crate) fn recorded_at(event: &Event, call: &Call) -> Option<u64> {
     match call.outcome {
         Outcome::Returned { exit_tsc, .. } => {
-            exit_tsc.saturating_add(number(event, part_id::RECORDING).unwrap_or(0))
+            Some(exit_tsc.saturating_add(number(event, part_id::RECORDING)?))
         }
-        Outcome::Unfinished => 0,
+        Outcome::Unfinished => None,
     }
 }
 

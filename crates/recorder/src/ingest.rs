@@ -343,6 +343,14 @@ impl Stream {
                 self.begin_submission(header, (tsc, id), args, out).or_else(bad)?;
             }
             RecordKind::Submitted => self.end_submission(out).or_else(bad)?,
+            RecordKind::Copied => {
+                let Some(call) = &mut self.call else { return bad("COPIED without a call") };
+                if self.parts.iter().any(|part| part.id == part_id::COPYING) {
+                    return bad("COPIED twice");
+                }
+                call.tsc = call.tsc.saturating_add(header.c.into());
+                self.parts.push(Part::number(part_id::COPYING, header.c.into()));
+            }
             RecordKind::Abandon => {
                 self.resume();
                 self.settle_submissions(0, out);

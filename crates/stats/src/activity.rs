@@ -36,6 +36,8 @@ pub enum Activity {
     Memory,
     /// In other calls.
     Other,
+    /// The agent copies what a call gave.
+    Recording,
     /// Waits for a lock or another thread.
     Lock,
     /// Waits at a pipe.
@@ -53,7 +55,7 @@ pub enum Activity {
 }
 
 /// All activities, with key and name.
-pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
+pub const ACTIVITIES: [(Activity, &str, &str); 17] = [
     (Activity::Outside, "outside", "outside calls"),
     (Activity::Sync, "sync", "sync"),
     (Activity::Read, "read", "reading files"),
@@ -63,6 +65,7 @@ pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
     (Activity::Spawn, "spawn", "making processes"),
     (Activity::Memory, "memory", "mapping memory"),
     (Activity::Other, "other", "other calls"),
+    (Activity::Recording, "recording", "being recorded"),
     (Activity::Lock, "lock", "waiting for locks and threads"),
     (Activity::Pipe, "pipe", "waiting at pipes"),
     (Activity::Network, "network", "waiting for the network"),
@@ -73,6 +76,18 @@ pub const ACTIVITIES: [(Activity, &str, &str); 16] = [
 ];
 
 const COUNT: usize = ACTIVITIES.len();
+/// Number of ranks, see [`Activity::rank`].
+const RANKS: usize = 4;
+/// The activities of each rank: a bit each.
+const OF_RANK: [u32; RANKS] = {
+    let mut masks = [0; RANKS];
+    let mut at = 0;
+    while at < COUNT {
+        masks[ACTIVITIES[at].0.rank()] |= 1 << at;
+        at += 1;
+    }
+    masks
+};
 /// Limit for the threads that are followed at a time.
 const THREADS_MAX: usize = 1 << 16;
 
@@ -83,13 +98,13 @@ impl Activity {
     }
 
     /// Returns true if the thread does not work.
-    pub fn is_wait(self) -> bool {
-        self >= Activity::Lock
+    pub const fn is_wait(self) -> bool {
+        self as usize >= Activity::Lock as usize
     }
 
     /// Returns which activities explain others: work explains waits, waits for others those for the
     /// program's own threads, and moving data through a pipe waits for children.
-    fn rank(self) -> u8 {
+    const fn rank(self) -> usize {
         match self {
             Activity::Child => 3,
             Activity::Lock | Activity::Pipe => 2,
@@ -165,10 +180,14 @@ pub struct Activities {
     now_ns: u64,
     /// What each live thread does.
     threads: HashMap<u32, Activity>,
-    /// When calls in flight end, the next one first.
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Threads by what they do.
+    /// When threads will do something else, and what: the next one first.
+    changes: BinaryHeap<Reverse<(u64, u32, Activity)>>,
+    /// Number of threads by what they do.
     doing: [u32; COUNT],
+    /// Activities that are done: a bit each.
+    done: u32,
+    /// Number of threads by the rank of what they do.
+    by_rank: [u32; RANKS],
     sums: [f64; COUNT],
     run_ns: u64,
     working_ns: u64,
@@ -180,8 +199,10 @@ impl Default for Activities {
         Activities {
             now_ns: 0,
             threads: HashMap::new(),
-            ends: BinaryHeap::new(),
+            changes: BinaryHeap::new(),
             doing: [0; COUNT],
+            done: 0,
+            by_rank: [0; RANKS],
             sums: [0.0; COUNT],
             run_ns: 0,
             working_ns: 0,
@@ -193,13 +214,13 @@ impl Default for Activities {
 impl Activities {
     /// Moves on to a time: calls that end until then do.
     fn advance(&mut self, to_ns: u64) {
-        while let Some(Reverse((end_ns, thread))) = self.ends.peek().copied() {
-            if end_ns > to_ns {
+        while let Some(Reverse((at_ns, thread, activity))) = self.changes.peek().copied() {
+            if at_ns > to_ns {
                 break;
             }
-            self.ends.pop();
-            self.pass(end_ns);
-            self.set(thread, Some(Activity::Outside));
+            self.changes.pop();
+            self.pass(at_ns);
+            self.set(thread, Some(activity));
         }
         self.pass(to_ns);
     }
@@ -212,23 +233,32 @@ impl Activities {
             return;
         }
         self.run_ns += ns;
-        let takes = |fits: &dyn Fn(Activity) -> bool| -> u32 {
-            ACTIVITIES
-                .iter()
-                .filter(|(of, ..)| fits(*of))
-                .map(|(of, ..)| self.doing[*of as usize])
-                .sum()
-        };
-        let working = takes(&|of| !of.is_wait());
+        let working = self.by_rank[0];
         self.working_ns = self.working_ns.saturating_add(ns.saturating_mul(working.into()));
         self.alone_ns += if working == 1 { ns } else { 0 };
-        let doing = |of: Activity| self.doing[of as usize] > 0;
-        let first = ACTIVITIES.iter().filter(|(of, ..)| doing(*of)).map(|(of, ..)| of.rank()).min();
-        let fits = |of: Activity| Some(of.rank()) == first;
-        let all = takes(&fits);
-        for (of, ..) in ACTIVITIES.iter().filter(|(of, ..)| fits(*of)) {
-            let at = *of as usize;
-            self.sums[at] += ns as f64 * f64::from(self.doing[at]) / f64::from(all.max(1));
+        let Some(first) = self.by_rank.iter().position(|threads| *threads > 0) else { return };
+        let each = ns as f64 / f64::from(self.by_rank[first]);
+        let mut left = self.done & OF_RANK[first];
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            left &= left - 1;
+            self.sums[at] += each * f64::from(self.doing[at]);
+        }
+    }
+
+    fn begins(&mut self, activity: Activity) {
+        let at = activity as usize;
+        self.doing[at] += 1;
+        self.by_rank[activity.rank()] += 1;
+        self.done |= 1 << at;
+    }
+
+    fn ends(&mut self, activity: Activity) {
+        let at = activity as usize;
+        self.doing[at] -= 1;
+        self.by_rank[activity.rank()] -= 1;
+        if self.doing[at] == 0 {
+            self.done &= !(1 << at);
         }
     }
 
@@ -238,19 +268,19 @@ impl Activities {
                 if self.threads.len() >= THREADS_MAX && !self.threads.contains_key(&thread) {
                     return;
                 }
-                self.doing[activity as usize] += 1;
+                self.begins(activity);
                 self.threads.insert(thread, activity)
             }
             None => self.threads.remove(&thread),
         };
         if let Some(before) = before {
-            self.doing[before as usize] -= 1;
+            self.ends(before);
         }
     }
 
     /// Returns the result.
     pub fn finish(mut self) -> WallTime {
-        while let Some(Reverse((end_ns, _))) = self.ends.peek().copied() {
+        while let Some(Reverse((end_ns, ..))) = self.changes.peek().copied() {
             self.advance(end_ns);
         }
         WallTime {
@@ -265,8 +295,12 @@ impl Activities {
 impl Watch for Activities {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let moment = visit.moment;
-        self.advance(moment.enter_ns);
         let thread = moment.event.thread;
+        if moment.asked_ns < moment.enter_ns {
+            self.advance(moment.asked_ns);
+            self.set(thread, Some(Activity::Recording));
+        }
+        self.advance(moment.enter_ns);
         match &moment.event.kind {
             EventKind::Start { .. } => self.set(thread, Some(Activity::Outside)),
             EventKind::End { .. } => self.set(thread, None),
@@ -274,7 +308,11 @@ impl Watch for Activities {
             EventKind::Call(call) if moment.submitted_ns.is_none() => {
                 self.set(thread, Some(Activity::of(call, moment)));
                 if let Some(exit_ns) = moment.exit_ns {
-                    self.ends.push(Reverse((exit_ns.max(moment.enter_ns), thread)));
+                    let left_ns = moment.left_ns.unwrap_or(exit_ns).max(exit_ns);
+                    if left_ns > exit_ns {
+                        self.changes.push(Reverse((exit_ns, thread, Activity::Recording)));
+                    }
+                    self.changes.push(Reverse((left_ns, thread, Activity::Outside)));
                 }
             }
             _ => {}

@@ -19,7 +19,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "calls",
     about: "Each call: how often, errors, time, data",
     look: |look| {
-        let (counted, wall) = look.fold_beside(Calls::default, Activities::default());
+        let (counted, wall) = look.fold_and_watch(Calls::default, Activities::default());
         let (mut sheet, unread) = (counted.0.finish().sheet(), counted.1);
         if let Some(wall) = wall.map(Activities::finish).filter(|wall| wall.run_ns > 0) {
             let line = Cell::Word(Cow::Owned(wall.line()));

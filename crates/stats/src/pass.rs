@@ -163,13 +163,14 @@ pub fn in_order(
     walked
 }
 
-/// Passes every event, in order, to `watch`, without what is known of files.
-pub fn in_order_without_files(trace: &Trace, watch: &mut dyn Watch) -> Unread {
+/// Passes every event, in order, to `fold` and to `watch`, without what is known of files.
+pub fn fold_and_watch<F: Fold>(trace: &Trace, mut fold: F, watch: &mut dyn Watch) -> (F, Unread) {
     let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, wanted, contents| {
+        fold.add(&Occasion::from(moment));
         watch.add(&mut Visit { moment, wanted, contents });
         Ok::<_, Infallible>(())
     });
-    unread
+    (fold, unread)
 }
 
 /// Folds all events in order, for conditions that need the world.

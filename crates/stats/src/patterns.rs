@@ -3,6 +3,7 @@
 mod content;
 mod finding;
 mod locks;
+mod missing;
 mod often;
 mod run;
 
@@ -23,6 +24,7 @@ use crate::sites::{SiteId, Sites};
 use crate::view::ViewRow;
 use content::Written;
 use locks::Locks;
+use missing::Missing;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use run::Run;
 
@@ -54,8 +56,6 @@ const PAGE: u64 = 4096;
 const MUCH: u64 = 1 << 20;
 /// Minimum number of descriptors of one call site left open at the end.
 const LEAK_MIN: u64 = 32;
-/// Limit for the bytes of the missing paths that are counted.
-const MISSING_BYTES_MAX: usize = 16 << 20;
 /// Limit for the ranges of all files together.
 const RANGES_MAX: usize = 1 << 19;
 
@@ -117,10 +117,7 @@ pub struct Patterns {
     /// Number of events by kind, file and call site.
     places: HashMap<(FindingKind, FileId, SiteId), u64>,
     left: HashMap<OpenId, Left>,
-    missing: Often,
-    /// Missing paths, with the number of their lookups.
-    missing_paths: HashMap<Vec<u8>, u64>,
-    missing_bytes: usize,
+    missing: Missing,
     written: Written,
     locks: Locks,
     opened: HashMap<OpenId, Opened>,
@@ -149,9 +146,7 @@ impl Default for Patterns {
             files: HashMap::new(),
             places: HashMap::new(),
             left: HashMap::new(),
-            missing: Often::default(),
-            missing_paths: HashMap::new(),
-            missing_bytes: 0,
+            missing: Missing::default(),
             written: Written::default(),
             locks: Locks::new(),
             opened: HashMap::new(),
@@ -206,7 +201,7 @@ impl Patterns {
             if short && access.bytes > 0 && within {
                 self.note(FindingKind::ShortReads, access.file, access.bytes, at);
             }
-            self.read(access, offset, at);
+            self.read(access, offset, files.file(access.file).is_stored, at);
         }
     }
 
@@ -222,14 +217,15 @@ impl Patterns {
         }
     }
 
-    fn read(&mut self, access: &Access, offset: u64, at: &At) {
+    fn read(&mut self, access: &Access, offset: u64, is_stored: bool, at: &At) {
         let of = self.files.entry(access.file).or_default();
         of.reads += 1;
         of.read_bytes = of.read_bytes.saturating_add(access.bytes);
         if access.asked.unwrap_or(access.bytes) < SMALL_BYTES && access.bytes > 0 {
             self.note(FindingKind::SmallReads, access.file, access.bytes, at);
         }
-        if self.ranges >= RANGES_MAX {
+        // What the kernel makes up (/proc) may differ each time.
+        if self.ranges >= RANGES_MAX || !is_stored {
             return;
         }
         let of = self.files.entry(access.file).or_default();
@@ -251,21 +247,10 @@ impl Patterns {
         }
     }
 
-    /// Counts a lookup of a missing path.
-    fn missing(&mut self, path: &[u8], at: &At) {
-        self.missing.add(0, at.ns);
-        self.place(FindingKind::MissingFiles, FileId::OTHERS, at.site);
-        if let Some(count) = self.missing_paths.get_mut(path) {
-            *count += 1;
-        } else if self.missing_paths.len() < COUNTED_MAX && self.missing_bytes < MISSING_BYTES_MAX {
-            self.missing_bytes += path.len();
-            self.missing_paths.insert(path.to_vec(), 1);
-        }
-    }
-
     /// Counts leaked descriptors: those still open when the last thread of a process ends.
     fn ended(&mut self, moment: &Moment<'_>) {
         let Some(thread) = moment.world.thread(moment.event.thread) else { return };
+        self.missing.ended(thread.process);
         let Some(table) = moment.world.descriptors(moment.event.thread) else { return };
         let mut by_site: HashMap<SiteId, Leak> = HashMap::new();
         for (_, entry) in table.iter() {
@@ -316,7 +301,13 @@ impl Patterns {
         if call.error() == Some(ENOENT)
             && let Some((_, path)) = moment.step.paths.first()
         {
-            self.missing(path, &at);
+            let process = moment.world.thread(moment.event.thread).map_or(0, |of| of.process);
+            if self.missing.add(process, path, ns) {
+                self.place(FindingKind::MissingFiles, FileId::OTHERS, at.site);
+            }
+        }
+        if touch.directories.iter().flatten().next().is_some() {
+            moment.step.paths.iter().for_each(|(_, path)| self.missing.made(path));
         }
     }
 
@@ -366,45 +357,23 @@ impl Patterns {
                 }
             }
         }
-        findings.extend(self.missing_files());
+        let site = self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]);
+        findings.extend(self.missing.finish(site));
         findings.extend(self.compressible());
         findings.extend(self.leaked(files));
         findings.extend(self.locks.finish(&self.sites));
         for finding in &mut findings {
             finding.share = run::of_work(finding.time_ns, &wall);
         }
-        findings.extend(about_run);
+        // Waits for locks are told by lock.
+        let locked = findings.iter().filter(|of| of.kind == FindingKind::LockWaits);
+        let locked_ns: u64 = locked.map(|of| of.time_ns).sum();
+        let is_news =
+            |of: &Finding| of.kind != FindingKind::ThreadWaits || locked_ns < of.time_ns / 2;
+        findings.extend(about_run.into_iter().filter(is_news));
         findings.extend(renamed(safety));
         finding::in_order(&mut findings);
         (wall, findings)
-    }
-
-    fn missing_files(&self) -> Option<Finding> {
-        if self.missing.count < OFTEN {
-            return None;
-        }
-        let mut directories: HashMap<&[u8], u64> = HashMap::new();
-        for (path, count) in &self.missing_paths {
-            let end = path.iter().rposition(|&c| c == b'/').unwrap_or(0);
-            *directories.entry(&path[..end.max(1).min(path.len())]).or_default() += count;
-        }
-        let top = directories.iter().max_by_key(|(path, count)| (**count, Reverse(**path)));
-        let (directory, most) = top.map_or((&b""[..], 0), |(path, count)| (*path, *count));
-        let (count, paths) = (self.missing.count, self.missing_paths.len());
-        Some(Finding {
-            kind: FindingKind::MissingFiles,
-            count,
-            bytes: 0,
-            time_ns: self.missing.ns,
-            share: 0.0,
-            file: directory.to_vec(),
-            site: self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]),
-            evidence: format!(
-                "{count} calls for {paths} paths in {} directories that are not there, {most} of \
-                 them in this one",
-                directories.len()
-            ),
-        })
     }
 
     fn compressible(&self) -> Option<Finding> {

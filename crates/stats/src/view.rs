@@ -79,26 +79,18 @@ impl Look<'_> {
                 .is_none_or(|call| self.conditions.accepts_alone(call, occasion.duration_ns()))
     }
 
-    /// Makes a parallel pass, and beside it one in order over all events; without the latter where
-    /// there are conditions.
-    pub fn fold_beside<F: Fold, W: Watch + Send>(
+    /// Makes a pass, in order if `watch` is to see all events too: it does where there are no
+    /// conditions.
+    pub fn fold_and_watch<F: Fold, W: Watch>(
         &self,
         make: impl Fn() -> F + Sync,
         mut watch: W,
     ) -> ((F, Unread), Option<W>) {
-        let accept = |occasion: &pass::Occasion<'_>| self.accepts_alone(occasion);
         if !self.conditions.accepts_all() {
             return (self.folded(make), None);
         }
-        std::thread::scope(|scope| {
-            let beside = scope.spawn(|| {
-                pass::in_order_without_files(self.trace, &mut watch);
-                watch
-            });
-            let folded = pass::in_parallel(self.trace, workers().max(2) - 1, &make, &accept);
-            let watched = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (folded, Some(watched))
-        })
+        let folded = pass::fold_and_watch(self.trace, make(), &mut watch);
+        (folded, Some(watch))
     }
 
     /// Makes an ordered pass: then what threads computed between calls is known.

@@ -7,7 +7,7 @@
 //! words 1..   the body; its size depends on the kind (and for ENTER and DATA on the header)
 //! ```
 //!
-//! A call is `ENTER DATA* OPERATION* (DATA* EXIT | ABANDON)`; the stream may end after ENTER if the
+//! A call is `ENTER DATA* COPIED? OPERATION* (DATA* EXIT | ABANDON)`; the stream may end after ENTER if the
 //! call never returned. An operation that the call submits is `SUBMIT DATA* SUBMITTED`. When it has
 //! been completed, it becomes a call of its own in the stream of the thread that finds that out. All other records are between calls, except IDENTITY, which belongs to the open call.
 //! Numbers are little-endian.
@@ -52,6 +52,9 @@ pub enum RecordKind {
     Submitted = 13,
     /// The thread had no CPU for a while since its last call. Body: tsc, nanoseconds that it computed.
     UserTime = 14,
+    /// What goes into the open call has been copied, and only now it is made. c: ticks since ENTER.
+    /// No body.
+    Copied = 15,
 }
 
 impl RecordKind {
@@ -72,6 +75,7 @@ impl RecordKind {
             12 => RecordKind::Submit,
             13 => RecordKind::Submitted,
             14 => RecordKind::UserTime,
+            15 => RecordKind::Copied,
             _ => return None,
         })
     }
@@ -472,7 +476,7 @@ impl Header {
             Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
             Some(RecordKind::Stall | RecordKind::Gap | RecordKind::UserTime) => 2,
-            Some(RecordKind::Abandon | RecordKind::Submitted) => 0,
+            Some(RecordKind::Abandon | RecordKind::Submitted | RecordKind::Copied) => 0,
             Some(RecordKind::Start) => START_WORDS,
             Some(RecordKind::Image) => 1,
             Some(RecordKind::Signal) => SIGNAL_WORDS,

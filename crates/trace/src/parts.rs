@@ -87,10 +87,12 @@ pub mod part_id {
     pub const RECORDING: u64 = 13;
     /// Where a signal hit.
     pub const SIGNAL_PLACE: u64 = 14;
+    /// Time that copying what goes into a call took before it began.
+    pub const COPYING: u64 = 15;
 }
 
 /// The parts that this version knows.
-pub static PART_ROWS: [PartRow; 14] = [
+pub static PART_ROWS: [PartRow; 15] = [
     part(
         part_id::USER_CPU,
         "user_cpu_ns",
@@ -177,6 +179,12 @@ pub static PART_ROWS: [PartRow; 14] = [
         PartMeaning::Plain,
         "of a signal: 1 if it hit where a call begins, which was made after the handler, 2 between two \
          calls; otherwise it hit in a call, which was finished first",
+    ),
+    part(
+        part_id::COPYING,
+        "copying",
+        PartMeaning::Duration,
+        "ticks before the call's beginning in which what goes in was copied: not the program's time",
     ),
 ];
 

@@ -70,6 +70,9 @@ fn sound_stream(random: &mut Random) -> Vec<u64> {
             let flags = [0, data_flag::OUT, data_flag::HASH][random.below(3)];
             push_data(&mut words, 1, flags, stored[random.below(stored.len())], random);
         }
+        if random.below(3) == 0 {
+            push(&mut words, RecordKind::Copied, 0, 0, 3, &[]);
+        }
         if random.below(5) == 0 {
             push(&mut words, RecordKind::Identity, 0, 0, 0, &[1; IDENTITY_WORDS]);
         }
@@ -240,6 +243,31 @@ fn one_call_cannot_name_endless_blobs() {
 }
 
 #[test]
+fn a_call_begins_when_what_goes_in_was_copied() {
+    let (mut out, file) = output();
+    let mut stream = Stream::default();
+    let bytes = stream_of(4, |words| {
+        push(words, RecordKind::Enter, 0, 1, 0, &[100, 1]);
+        push(words, RecordKind::Copied, 0, 0, 30, &[]);
+        push(words, RecordKind::Exit, 0, 0, 0, &[135, 0]);
+    });
+    assert_eq!(stream.feed(&bytes, &mut out), Ok(bytes.len()));
+    let events = events_of(out, &file);
+    let call = events.iter().find(|event| matches!(event.kind, EventKind::Call(_))).unwrap();
+    let copying = Part::number(part_id::COPYING, 30);
+    assert_eq!((call.tsc, call.parts()), (130, &[copying][..]));
+    let mut twice = Vec::new();
+    push(&mut twice, RecordKind::Enter, 0, 1, 0, &[200, 1]);
+    push(&mut twice, RecordKind::Copied, 0, 0, 30, &[]);
+    push(&mut twice, RecordKind::Copied, 0, 0, 30, &[]);
+    let (mut out, _) = output();
+    assert_eq!(
+        stream.feed(&bytes_of(&twice), &mut out).map_err(|bad| bad.what),
+        Err("COPIED twice")
+    );
+}
+
+#[test]
 fn an_exec_that_fails_leaves_no_gap() {
     let start = Start { tsc: 10, thread: 4, process: 2, parent: 1, pid: 300, tid: 301 }.to_words();
     let mut words = Vec::new();
@@ -303,12 +331,8 @@ fn completes(words: &mut Vec<u64>, id: u64, tsc: u64) {
 type Told = (u16, u64, usize, Vec<(u64, PartValue)>, bool);
 
 fn calls_of(out: Output, file: &Memory) -> Vec<Told> {
-    out.finish(&trace::event::Totals::default()).unwrap();
-    let bytes = file.0.lock().unwrap().clone();
-    let trace = trace::Trace::from_stream(std::io::Cursor::new(bytes)).unwrap();
     let mut calls = Vec::new();
-    for event in trace.events() {
-        let event = event.unwrap().event;
+    for event in events_of(out, file) {
         let parts = event.parts().iter().map(|part| (part.id, part.value.clone())).collect();
         if let EventKind::Call(call) = event.kind {
             let returned = call.outcome != Outcome::Unfinished;
@@ -316,6 +340,13 @@ fn calls_of(out: Output, file: &Memory) -> Vec<Told> {
         }
     }
     calls
+}
+
+fn events_of(out: Output, file: &Memory) -> Vec<trace::event::Event> {
+    out.finish(&trace::event::Totals::default()).unwrap();
+    let bytes = file.0.lock().unwrap().clone();
+    let trace = trace::Trace::from_stream(std::io::Cursor::new(bytes)).unwrap();
+    trace.events().map(|event| event.unwrap().event).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use model::Contents;
 use model::contents::is_out;
-use trace::event::{Call, Content};
+use trace::event::{Call, Content, Data};
 
 /// Limits for the buffers that are remembered, as bits by number or as hashes.
 const BLOBS_MAX: u64 = 1 << 27;
@@ -15,6 +15,8 @@ const SAMPLES_MAX: u64 = 256;
 const SAMPLE_BYTES: usize = 4096;
 /// Shorter buffers are too small to estimate their entropy.
 const SAMPLE_BYTES_MIN: usize = 256;
+/// Shorter buffers are not worth a reference to what was written before.
+const KNOWN_BYTES_MIN: u64 = 512;
 
 /// Statistics of written content.
 #[derive(Default)]
@@ -38,7 +40,8 @@ impl Written {
     /// Processes the data of a call that wrote to a file. Returns the number of repeated bytes.
     pub fn add(&mut self, call: &Call, contents: &mut dyn Contents) -> u64 {
         let mut known_bytes = 0;
-        for data in call.data.iter().filter(|data| !is_out(data)) {
+        let is_told = |data: &&Data| !is_out(data) && data.true_len >= KNOWN_BYTES_MIN;
+        for data in call.data.iter().filter(is_told) {
             let known = match (&data.content, data.hash) {
                 (_, Some(hash)) => self.hash(hash as u64),
                 (Content::Blobs { ids, .. }, None) => {

@@ -55,7 +55,8 @@ pub struct Run {
     calls: HashMap<Activity, Often>,
     syncs: HashMap<FileId, Often>,
     slow_reads: Often,
-    opens: HashMap<FileId, Often>,
+    /// Opens of a file by the process that had opened it last.
+    opens: HashMap<FileId, (u32, Often)>,
     pipes: HashMap<FileId, Pipe>,
     /// Calls in vain, and all calls, by thread.
     polls: HashMap<u32, Polls>,
@@ -72,6 +73,8 @@ pub struct Run {
 #[derive(Default)]
 struct Polls {
     in_vain: Often,
+    /// Time between the calls before them and them.
+    gaps_ns: u64,
     all: u64,
     call: u16,
 }
@@ -96,12 +99,12 @@ impl Run {
         let ns = exit_ns.saturating_sub(moment.enter_ns);
         let gap_ns = match bounded(&mut self.last_ns, thread) {
             Some(last) => {
-                let gap = moment.enter_ns.saturating_sub(if *last == 0 {
-                    moment.enter_ns
+                let gap = moment.asked_ns.saturating_sub(if *last == 0 {
+                    moment.asked_ns
                 } else {
                     *last
                 });
-                *last = exit_ns;
+                *last = moment.left_ns.unwrap_or(exit_ns);
                 gap
             }
             None => 0,
@@ -124,11 +127,15 @@ impl Run {
             _ => {}
         }
         if let Some((file, _)) = moment.touch.opened
-            && let Some(of) = bounded(&mut self.opens, file)
+            && let Some((last, of)) = bounded(&mut self.opens, file)
         {
-            of.add(0, ns);
+            let process = moment.world.thread(thread).map_or(0, |of| of.process);
+            if std::mem::replace(last, process) == process {
+                of.add(0, ns);
+            }
         }
-        self.poll(call, activity, thread, ns + gap_ns.min(POLL_GAP_NS));
+        let computed_ns = moment.user_ns.unwrap_or(gap_ns.min(POLL_GAP_NS));
+        self.poll(call, activity, thread, (ns + computed_ns, gap_ns));
     }
 
     fn pipe(&mut self, call: &Call, moment: &Moment<'_>, file: Option<FileId>, ns: u64) {
@@ -143,7 +150,7 @@ impl Run {
     }
 
     /// Counts calls that asked for something that is not there yet.
-    fn poll(&mut self, call: &Call, activity: Activity, thread: u32, ns: u64) {
+    fn poll(&mut self, call: &Call, activity: Activity, thread: u32, (ns, gap_ns): (u64, u64)) {
         let Some(of) = bounded(&mut self.polls, thread) else { return };
         of.all += 1;
         let in_vain = call.error() == Some(EAGAIN)
@@ -151,6 +158,7 @@ impl Run {
             || activity == Activity::Sleep;
         if in_vain && ns < SHORT_NS {
             of.in_vain.add(0, ns);
+            of.gaps_ns = of.gaps_ns.saturating_add(gap_ns);
             of.call = call.nr;
         }
     }
@@ -178,13 +186,16 @@ impl Run {
     pub fn finish(mut self, files: &Namespace) -> (WallTime, Vec<Finding>) {
         let wall = std::mem::take(&mut self.activities).finish();
         let mut findings = Vec::new();
-        findings.extend(self.computes(&wall));
+        let (polled, polling_ns) = self.polled(&wall).unzip();
+        // Who computes to ask again does nothing else.
+        let computes = |of: &Finding| polling_ns.is_none_or(|ns: u64| ns < of.time_ns / 2);
+        findings.extend(self.computes(&wall).filter(computes));
         findings.extend(self.synced(&wall, files));
         findings.extend(self.activity(&wall));
         findings.extend(self.spawned(&wall));
         findings.extend(self.slow_pipe(&wall));
         findings.extend(self.churned(&wall, files));
-        findings.extend(self.polled(&wall));
+        findings.extend(polled);
         (wall, findings)
     }
 
@@ -322,7 +333,8 @@ impl Run {
     }
 
     fn churned(&self, wall: &WallTime, files: &Namespace) -> Vec<Finding> {
-        let many = self.opens.iter().filter(|(file, of)| {
+        let opens = self.opens.iter().map(|(file, (_, of))| (file, of));
+        let many = opens.filter(|(file, of)| {
             of.count >= OPENS_MANY && files.file(**file).is_stored && **file != FileId::OTHERS
         });
         let churned = many.map(|(file, of)| Finding {
@@ -342,7 +354,8 @@ impl Run {
         churned.collect()
     }
 
-    fn polled(&self, wall: &WallTime) -> Option<Finding> {
+    /// Also returns the time between calls that belongs to it.
+    fn polled(&self, wall: &WallTime) -> Option<(Finding, u64)> {
         let polls = self.polls.values();
         let is_much =
             |of: &&Polls| of.in_vain.count >= POLLS_MANY && of.in_vain.count * 2 >= of.all;
@@ -356,7 +369,8 @@ impl Run {
             show_time(ns)
         );
         let share = ratio(ns, wall.run_ns).min(1.0);
-        Some(Finding { count, ..finding(FindingKind::Polling, share, ns, evidence) })
+        let finding = Finding { count, ..finding(FindingKind::Polling, share, ns, evidence) };
+        Some((finding, most.gaps_ns))
     }
 }
 
