@@ -24,8 +24,9 @@ pub struct Work {
     pub script: &'static str,
     /// Options of `record`.
     pub options: &'static [&'static str],
-    /// Files that are the same whenever it is done.
-    pub same: &'static [&'static str],
+    /// Script that prints what is the same whenever it is done, and leaves out times and rates. What the
+    /// work has printed is in `../said`.
+    pub output: &'static str,
     /// It moves data that no trace has: of files that are mapped to be read, or removed after a copy.
     pub moves_unseen: bool,
 }
@@ -39,7 +40,7 @@ const PLAIN: Work = Work {
     given: "",
     script: "",
     options: &[],
-    same: &[],
+    output: "",
     moves_unseen: false,
 };
 
@@ -60,10 +61,27 @@ impl Work {
     pub fn size(&self) -> u32 {
         tier::rounds(self.sizes.0, self.sizes.1)
     }
+
+    /// Returns the smallest size.
+    pub fn least(&self) -> u32 {
+        self.sizes.0
+    }
 }
 
 /// What mapped files are read is recorded as well.
 const MAPPED: &[&str] = &["--mmap", "all"];
+
+/// Of fio's report: errors and numbers of reads and writes of each job. Process id and date are left out, all times
+/// and rates, and how often it synced: that depends on what is in flight.
+const FIO_COUNTS: &str = r"
+    sed -n 's/ pid=.*//; s/\(total=[0-9]*,[0-9]*\),[0-9,]*/\1/; /err=/p; /issued rwts/p' result
+    wc -c work.*
+";
+
+/// Of db_bench's report: numbers of operations and of keys that were found. What is read while others write is
+/// found by chance.
+const DB_BENCH_COUNTS: &str =
+    "grep -v readwhilewriting ../said | grep -oE '^[a-z]+ |[0-9]+ operations|[(].* found[)]'";
 
 /// Sets the author of commits.
 const COMMITTER: &str = "\
@@ -135,6 +153,7 @@ END
             sqlite3 first.db .dump > dump.sql
             sqlite3 third.db < dump.sql
         "#,
+        output: "cat ../said dump.sql",
         ..PLAIN
     },
     Work {
@@ -146,6 +165,7 @@ END
             fio --name=work --ioengine=psync --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -210,6 +230,7 @@ libf.a: $(OBJECTS)
 END
         "#,
         script: "cp -r ../given/. .; make -j2; ./program > printed; touch f1.c; make -j2",
+        output: "cat printed",
         ..PLAIN
     },
     Work {
@@ -252,6 +273,7 @@ END
             db_bench --db=$PWD/db --num=$1 --threads=4 --value_size=100 --seed=1 \
                 --benchmarks=fillrandom,readrandom,overwrite,compact,readwhilewriting
         ",
+        output: DB_BENCH_COUNTS,
         ..PLAIN
     },
     Work {
@@ -337,7 +359,7 @@ END
         "#,
         script: "../given/lmdb $1 > result",
         options: MAPPED,
-        same: &["result"],
+        output: "cat result",
         moves_unseen: false,
     },
     Work {
@@ -364,6 +386,7 @@ END
             wait
         "#,
         options: MAPPED,
+        output: "cat ../said",
         ..PLAIN
     },
     Work {
@@ -376,6 +399,7 @@ END
                 --mmap_write=1 --benchmarks=fillrandom,readrandom,overwrite,compact,readrandom
         ",
         options: MAPPED,
+        output: DB_BENCH_COUNTS,
         ..PLAIN
     },
     Work {
@@ -388,6 +412,7 @@ END
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
         options: MAPPED,
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -399,6 +424,7 @@ END
             fio --name=work --ioengine=sync --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -410,6 +436,7 @@ END
             fio --name=work --ioengine=pvsync2 --rw=randrw --bs=4k --size=${1}m --numjobs=2 \
                 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -421,6 +448,7 @@ END
             fio --name=work --ioengine=libaio --iodepth=16 --rw=randrw --bs=4k --size=${1}m \
                 --numjobs=2 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -432,6 +460,7 @@ END
             fio --name=work --ioengine=io_uring --iodepth=16 --rw=randrw --bs=4k --size=${1}m \
                 --numjobs=2 --directory=. --verify=crc32c --fsync=64 --output=result
         ",
+        output: FIO_COUNTS,
         ..PLAIN
     },
     Work {
@@ -474,7 +503,7 @@ async function one(name) {
 END
         "#,
         script: "UV_USE_IO_URING=1 node ../given/work.js",
-        same: &["result"],
+        output: "cat result",
         ..PLAIN
     },
     // Linked and fixed reads and writes, by descriptors of the ring.
@@ -574,7 +603,7 @@ END
             gcc -O1 -o copies copies.c -luring
         "#,
         script: "../given/copies > result; cmp -n ${1}00000 copies/third ../given/source",
-        same: &["result", "copies/third"],
+        output: "cat result; cksum copies/third",
         ..PLAIN
     },
     // The server as Debian configures it, which uses io_uring.
@@ -607,6 +636,7 @@ END
             chown mysql:mysql .
             exec setpriv --reuid=mysql --regid=mysql --clear-groups sh -e database.sh $1
         "#,
+        output: r#"cat result; sed -n 's/ *(.*//; /transactions:/p' ran"#,
         ..PLAIN
     },
     Work {
@@ -618,6 +648,7 @@ END
             seq $1 | awk '{ print $1 * 7919 % 10007 }' | sort -n -T . | uniq -c | sed 's/^ *//' | tee counts
             mkfifo queue; (seq $1 > queue) & tac queue | gzip > backwards.gz; wait
         "#,
+        output: "cat ../said counts; gzip -cd backwards.gz",
         ..PLAIN
     },
 ];

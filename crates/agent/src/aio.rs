@@ -2,6 +2,7 @@
 //! ring that the kernel fills in the program's memory. A program may take completions from there
 //! without a call; those that came after its last call of this family are found at the next one.
 
+use core::ops::Range;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use syscalls::Handler;
@@ -12,7 +13,7 @@ use syscalls::requests::{CONTROL_BLOCK_BYTES, ControlBlock};
 use crate::aio_contexts::AioContext;
 use crate::call::{Call, enter, exit, exit_with};
 use crate::context::{Context, space};
-use crate::flights::{Buffers, Flight, VECTOR_MAX};
+use crate::flights::{Buffers, Flight, Flights, TOGETHER, VECTOR_MAX};
 use crate::operations::Where;
 use crate::stream::Stream;
 use crate::{memory, operations};
@@ -99,12 +100,8 @@ fn submit(context: &Context, call: &Call) {
         false => begin_batch(context),
     };
     if let Some(batch) = batch {
-        for order in 0..count.min(BLOCKS_MAX) {
-            let Some(at) = memory::read::<u64>(context, blocks.wrapping_add(order * 8)) else {
-                break;
-            };
-            submit_one(context, id, at, (batch, order as u32));
-        }
+        let mut orders = 0..count.min(BLOCKS_MAX);
+        while submit_some(context, id, blocks, (batch, &mut orders)) {}
         Stream::publish(context);
     }
     let ret = call.make();
@@ -141,33 +138,58 @@ fn begin_batch(context: &Context) -> Option<u32> {
     })
 }
 
-/// Records one control block, and the memory that goes in.
-fn submit_one(context: &Context, id: u64, at: u64, place: (u32, u32)) {
+/// Records the next control blocks, and the memory that goes in. Returns false after the last one.
+fn submit_some(
+    context: &Context,
+    id: u64,
+    blocks: u64,
+    (batch, orders): (u32, &mut Range<u64>),
+) -> bool {
+    let mut some = [const { None }; TOGETHER];
+    let goes_on = Stream::while_busy(context, || {
+        space().flights.with(|flights| {
+            for place in &mut some {
+                let Some(order) = orders.next() else { return false };
+                let at = blocks.wrapping_add(order * 8);
+                let Some(at) = memory::read::<u64>(context, at) else { return false };
+                *place = add(context, flights, (id, at), (batch, order as u32));
+            }
+            true
+        })
+    });
+    for (flight, block, address_at) in some.iter().flatten() {
+        let mut given = flight.args;
+        if let Some(arg) = *address_at {
+            given[arg] = block.0.as_ptr() as u64;
+        }
+        operations::submit(context, flight, &given);
+    }
+    core::hint::black_box(&some);
+    goes_on
+}
+
+/// Adds the operation of a control block to those in flight. Returns it with the block, and with the
+/// argument that points there.
+fn add(
+    context: &Context,
+    flights: &mut Flights,
+    (id, at): (u64, u64),
+    place: (u32, u32),
+) -> Option<(Flight, ControlBlock, Option<usize>)> {
     // The kernel reads it again, but nothing here depends on a second look.
-    let Some(block) = memory::read::<ControlBlock>(context, at) else { return };
-    let Some(request) = block.request() else { return };
+    let block = memory::read::<ControlBlock>(context, at)?;
+    let request = block.request()?;
     let args = request.args(&block.0, (at, CONTROL_BLOCK_BYTES as u64));
     let row = capture::operation(request.nr, &args);
     let vector = operations::output_vector(row).and_then(|arg| vector_of(context, &args, arg));
     let mut flight = Flight::new(id, at, block.tag(), place, args);
     let process = context.process().number.get();
-    let number = Stream::while_busy(context, || {
-        space().flights.with(|flights| {
-            let number = flights.add(process, request, flight)?;
-            if let Some(buffers) = &vector {
-                flights.keep_vector(number, id, at, buffers);
-            }
-            Some(number)
-        })
-    });
-    let Some(number) = number else { return };
-    (flight.id, flight.nr) = (number, request.nr);
-    let mut given = args;
-    if let Some(arg) = request.address_at() {
-        given[arg] = block.0.as_ptr() as u64;
+    let number = flights.add(process, request, flight)?;
+    if let Some(buffers) = &vector {
+        flights.keep_vector(number, id, at, buffers);
     }
-    operations::submit(context, &flight, &given);
-    core::hint::black_box(&block);
+    (flight.id, flight.nr) = (number, request.nr);
+    Some((flight, block, request.address_at()))
 }
 
 /// Reads the vector of an operation that will fill it, if it can be kept.
@@ -253,30 +275,48 @@ fn record(context: &Context, id: u64, when: When) {
         }
         let mut late = when == When::Before;
         while known.known != ring.tail {
-            late &= known.known != ring.head;
-            let at = id + u64::from(ring.head_bytes) + 32 * u64::from(known.known);
-            known.known = (known.known + 1) % known.places;
-            if let Some(done) = memory::read::<Completion>(context, at) {
-                completed(context, id, &done, late);
+            let mut some = [const { None }; TOGETHER];
+            for place in &mut some {
+                if known.known == ring.tail {
+                    break;
+                }
+                late &= known.known != ring.head;
+                let at = id + u64::from(ring.head_bytes) + 32 * u64::from(known.known);
+                known.known = (known.known + 1) % known.places;
+                let done = memory::read::<Completion>(context, at);
+                *place = done.map(|done| (done, late));
             }
+            completed(context, id, &some);
         }
     });
     compiler_fence(Ordering::SeqCst);
 }
 
-fn completed(context: &Context, id: u64, done: &Completion, late: bool) {
+/// Records these completions, and whether they are found late.
+fn completed(context: &Context, id: u64, some: &[Option<(Completion, bool)>; TOGETHER]) {
     let flights = &space().flights;
-    let Some(flight) = flights.with(|flights| flights.take(id, done.block, Some(done.data))) else {
-        return;
-    };
-    let mut given = flight.args;
-    if let Some(arg) = operations::output_vector(capture::operation(flight.nr, &flight.args))
-        && let Some(buffers) = flights.with(|flights| flights.buffers(&flight))
-    {
-        given[arg] = buffers as u64;
+    let mut found = [const { None }; TOGETHER];
+    flights.with(|flights| {
+        for (found, done) in found.iter_mut().zip(some) {
+            *found = done.and_then(|(done, _)| flights.take(id, done.block, Some(done.data)));
+        }
+    });
+    let mut count = 0;
+    for (flight, done) in found.iter().zip(some) {
+        let (Some(flight), &Some((done, late))) = (flight, done) else { continue };
+        let mut given = flight.args;
+        if let Some(arg) = operations::output_vector(capture::operation(flight.nr, &flight.args))
+            && let Some(buffers) = flights.with(|flights| flights.buffers(flight))
+        {
+            given[arg] = buffers as u64;
+        }
+        operations::complete(context, flight, &Where::Given(&given), Some(done.result), late);
+        count += 1;
+        if flight.has_vector() {
+            flights.with(|flights| flights.release(flight));
+        }
     }
-    operations::complete(context, &flight, &Where::Given(&given), Some(done.result), late);
-    flights.with(|flights| flights.release(&flight));
+    operations::completed(context, count);
 }
 
 /// Records what is still in flight as never completed, and follows the context no more.
@@ -287,6 +327,7 @@ fn give_up(context: &Context, id: u64) {
     let flights = &space().flights;
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         operations::complete(context, &flight, &Where::Given(&flight.args), None, false);
+        operations::completed(context, 1);
         flights.with(|flights| flights.release(&flight));
     }
     space().aio.with(|contexts| contexts.remove(id));

@@ -217,8 +217,14 @@ pub fn count_early(context: &Context) {
 /// Counts a call, in the slot too, so that the calls of a killed thread are known.
 #[inline(always)]
 pub fn count(context: &Context) {
-    context.calls.set(context.calls.get() + 1);
-    context.slow_calls.set(context.slow_calls.get() + u64::from(context.slow.get()));
+    count_some(context, 1);
+}
+
+/// Counts so many calls.
+#[inline(always)]
+pub fn count_some(context: &Context, calls: u64) {
+    context.calls.set(context.calls.get() + calls);
+    context.slow_calls.set(context.slow_calls.get() + calls * u64::from(context.slow.get()));
     if let Some(slot) = context.slot.get() {
         slot.calls.store(context.calls.get(), Ordering::Relaxed);
         slot.slow_calls.store(context.slow_calls.get(), Ordering::Relaxed);

@@ -43,7 +43,10 @@ pub fn record(context: &Context, ring: &Ring, flight: &mut Flight, done: &Comple
     let result = i64::from(done.result);
     match flight.chooses {
         Chooses::Nothing => {
-            let kept = space().flights.with(|flights| flights.buffers(flight));
+            let kept = match flight.has_vector() {
+                true => space().flights.with(|flights| flights.buffers(flight)),
+                false => None,
+            };
             with_vector(context, flight, kept.map(|kept| (kept as u64, None)), result);
         }
         _ if done.flags & CQE_F_BUFFER == 0 => {

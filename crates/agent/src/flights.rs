@@ -8,6 +8,9 @@ use crate::sys;
 
 /// Maximum number of operations in flight; those beyond are not captured.
 pub const FLIGHTS_MAX: usize = 64 << 10;
+/// Maximum number of operations that are submitted or completed together: who takes a lock waits for all
+/// stores before it, so data is copied after that for several.
+pub const TOGETHER: usize = 8;
 const BUCKETS: usize = 4096;
 /// Buffers of a vector that is kept, and how many vectors are. The kernel reads a vector when it is
 /// submitted, and programs use the memory again.
@@ -274,6 +277,11 @@ fn bucket(owner: u64, tag: u64) -> usize {
 }
 
 impl Flight {
+    /// Whether its vector is kept.
+    pub const fn has_vector(&self) -> bool {
+        self.vector != 0
+    }
+
     /// An operation that is about to be submitted.
     pub fn new(
         owner: u64,

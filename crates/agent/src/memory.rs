@@ -1,5 +1,7 @@
 //! Reads and writes program memory, which may be unmapped.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use crate::arch::access;
 use crate::context::Context;
 use crate::needs::Need;
@@ -26,6 +28,25 @@ pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
     }
     // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
     unsafe { access::reenact_copy(to, from, len) }
+}
+
+/// Length from which memory is copied past the caches.
+const LONG_BYTES: u64 = 1024;
+
+/// The same for what is published later: `to` is in the current chunk, and a multiple of 8.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub unsafe fn copy_to_stream(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
+    if len < LONG_BYTES || must_ask_kernel(context) {
+        // SAFETY: as for this.
+        return unsafe { copy(context, to, from, len) };
+    }
+    context.chunk.past_caches.set(true);
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
+    unsafe { access::reenact_stream(to, from, len) }
 }
 
 /// Copies to program memory. Returns the number of bytes that could not be written.

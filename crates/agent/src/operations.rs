@@ -38,7 +38,7 @@ pub fn submit(context: &Context, flight: &Flight, given: &[u64; 6]) {
 }
 
 /// Records between calls that an operation was completed, with the memory that came out; without a
-/// result that nobody will know.
+/// result that nobody will know. [`completed`] is to be told of it.
 pub fn complete(
     context: &Context,
     flight: &Flight,
@@ -61,7 +61,8 @@ pub fn complete(
     }
     let head = Header::new(RecordKind::Enter, flags, flight.nr, count as u32).to_word();
     let [a, b, c, d, e, f] = flight.args;
-    let words = [head, clock::now(context), id, a, b, c, d, e, f];
+    let now = clock::now(context);
+    let words = [head, now, id, a, b, c, d, e, f];
     Stream::record(context, &words[..3 + count]);
     if let Some(ret) = ret {
         context.room.set(flight.room);
@@ -78,9 +79,13 @@ pub fn complete(
             Where::Unknown => data::note_unknown(context, row, ret),
         }
         let head = Header::new(RecordKind::Exit, 0, 0, 0).to_word();
-        Stream::record(context, &[head, clock::now(context), ret as u64]);
+        Stream::short_record(context, head, now, ret as u64);
     }
-    call::count(context);
+}
+
+/// Counts so many completed operations, which are recorded, and shows them to the recorder.
+pub fn completed(context: &Context, count: u64) {
+    call::count_some(context, count);
     Stream::publish(context);
 }
 

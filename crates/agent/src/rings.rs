@@ -21,10 +21,10 @@ use syscalls::{Dir, Handler};
 use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
 use crate::completions::vector_of;
 use crate::context::{Context, space};
-use crate::flights::Flight;
+use crate::flights::{Flight, TOGETHER};
 use crate::needs::Need;
 use crate::operations::Where;
-use crate::shadow::{Found, NAMES, Queues, RINGS, Ring, is_of_queues};
+use crate::shadow::{NAMES, Next, Queues, RINGS, Ring, is_of_queues};
 use crate::stream::Stream;
 use crate::{capture as data, completions, memory, operations, sys};
 
@@ -176,14 +176,25 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
         let id = queues.id;
         let (is_polled, mut copied) = (queues.is_polled(), 0);
         let mut is_linked = false;
-        queues.submit(count, |order, entry, found| {
-            copied = order + 1;
-            let order = if is_polled { record::submit::TAKEN } else { order };
-            let after_another = core::mem::replace(&mut is_linked, entry.is_linked());
-            if !context.silent.get() {
-                let waits = after_another || entry.waits_for_all();
-                submit_one(context, id, (entry, &found), (batch, order), waits);
+        queues.submit(count, |some| {
+            let mut taken = [const { None }; TOGETHER];
+            for (next, taken) in some.iter_mut().flatten().zip(&mut taken) {
+                copied = next.order + 1;
+                let order = if is_polled { record::submit::TAKEN } else { next.order };
+                let after_another = core::mem::replace(&mut is_linked, next.entry.is_linked());
+                if !context.silent.get() {
+                    let waits = after_another || next.entry.waits_for_all();
+                    *taken = take(context, id, next, (batch, order), waits);
+                }
             }
+            for (flight, entry, address_at) in taken.iter().flatten() {
+                let mut given = flight.args;
+                if let Some(arg) = *address_at {
+                    given[arg] = entry.0.as_ptr() as u64;
+                }
+                operations::submit(context, flight, &given);
+            }
+            core::hint::black_box(&taken);
         });
         Some((batch, copied))
     })
@@ -224,15 +235,16 @@ fn settle(context: &Context, ring: &Ring, (batch, copied): (u32, u32), made: u32
     context.batch.set(0);
 }
 
-/// Records an entry, and the memory that goes in. If it waits for others, these may fill that memory: its
-/// contents are recorded when it is completed.
-fn submit_one(
+/// Adds an entry to what is in flight. Returns the operation with the entry as the program has given it,
+/// and with the argument that points there. If it waits for others, these may fill the memory that goes
+/// in: its contents are recorded when it is completed.
+fn take(
     context: &Context,
     id: u64,
-    (entry, found): (&mut Entry, &Found),
+    Next { entry, found, .. }: &mut Next,
     place: (u32, u32),
     is_filled_first: bool,
-) {
+) -> Option<(Flight, Entry, Option<usize>)> {
     let request = entry.request();
     let mut args = request.args(&entry.0, (found.at, found.bytes));
     for (take, file) in [(Take::Descriptor, found.file), (Take::SourceDescriptor, found.source)] {
@@ -276,17 +288,11 @@ fn submit_one(
         }
         Some(number)
     });
-    let Some(number) = number else { return };
+    (flight.id, flight.nr) = (number?, request.nr);
     if flight.tag != data {
         entry.set_user_data(flight.tag);
     }
-    (flight.id, flight.nr) = (number, request.nr);
-    let mut given = args;
-    if let Some(arg) = request.address_at() {
-        given[arg] = given_by_program.0.as_ptr() as u64;
-    }
-    operations::submit(context, &flight, &given);
-    core::hint::black_box(&given_by_program);
+    Some((flight, given_by_program, request.address_at()))
 }
 
 /// An entry cancels operations by their data, of which some are known by other names.
@@ -323,31 +329,37 @@ pub fn complete(context: &Context, queues: &mut Queues) -> bool {
     }
     let id = queues.id;
     queues.tell_taken();
-    queues.complete(|done| completed(context, id, done))
+    queues.complete(|some| completed(context, id, some))
 }
 
-fn completed(context: &Context, id: u64, done: &mut Completion) {
+fn completed(context: &Context, id: u64, some: &mut [Completion]) {
     let flights = &space().flights;
-    let more = done.flags & CQE_F_MORE != 0;
-    let found = flights.with(|flights| match more {
-        true => flights.look(id, done.user_data),
-        false => flights.take(id, done.user_data, None),
+    let is_last = |done: &Completion| done.flags & CQE_F_MORE == 0;
+    let mut found = [const { None }; TOGETHER];
+    flights.with(|flights| {
+        for (done, found) in some.iter().zip(&mut found) {
+            *found = match is_last(done) {
+                true => flights.take(id, done.user_data, None),
+                false => flights.look(id, done.user_data),
+            };
+        }
     });
-    let Some(mut flight) = found else { return };
-    done.user_data = flight.data;
-    if context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
-        return flights.with(|flights| {
-            if !more {
-                flights.release(&flight)
-            }
-        });
+    let mut count = 0;
+    for (done, flight) in some.iter_mut().zip(&mut found) {
+        let Some(flight) = flight else { continue };
+        done.user_data = flight.data;
+        if !context.silent.get()
+            && done.flags & CQE_F_NOTIF == 0
+            && let Some(ring) = by_id(id)
+        {
+            completions::record(context, ring, flight, done);
+            count += 1;
+        }
+        if is_last(done) && flight.has_vector() {
+            flights.with(|flights| flights.release(flight));
+        }
     }
-    if let Some(ring) = by_id(id) {
-        completions::record(context, ring, &mut flight, done);
-    }
-    if !more {
-        flights.with(|flights| flights.release(&flight));
-    }
+    operations::completed(context, count);
 }
 
 /// Returns the ring that operations in flight know by a number.
@@ -500,6 +512,7 @@ fn leave_in_flight(context: &Context, id: u64) {
     while let Some(flight) = flights.with(|flights| flights.take_any(id)) {
         if !context.silent.get() {
             operations::complete(context, &flight, &Where::Given(&flight.args), None, false);
+            operations::completed(context, 1);
         }
         flights.with(|flights| flights.release(&flight));
     }

@@ -14,6 +14,7 @@ use syscalls::abi::rings::{
 };
 use syscalls::requests::{ENTRY_BYTES, Entry};
 
+use crate::flights::TOGETHER;
 use crate::lock::SpinLock;
 use crate::needs::Need;
 use crate::provided::Buffers;
@@ -44,6 +45,17 @@ pub struct Ring {
     pub queues: SpinLock<Queues>,
     /// Buffers of which the kernel chooses.
     pub buffers: SpinLock<Buffers>,
+}
+
+/// An entry on its way to the queue.
+pub struct Next {
+    /// Its number in the call.
+    pub order: u32,
+    pub entry: Entry,
+    pub found: Found,
+    /// Where it goes, and from where.
+    place: u32,
+    index: u32,
 }
 
 /// What is known of an entry.
@@ -249,33 +261,44 @@ impl Queues {
         }
     }
 
-    /// Copies the next entries, at most so many. `each` gets them first, with
-    /// their numbers and what is known of them.
-    pub fn submit(&mut self, count: u32, mut each: impl FnMut(u32, &mut Entry, Found)) {
+    /// Copies the next entries, at most so many. `each` gets some at a time first.
+    pub fn submit(&mut self, count: u32, mut each: impl FnMut(&mut [Option<Next>; TOGETHER])) {
         self.catch_up();
         let (sq, entries) = (self.params.sq, self.params.sq_entries);
         let in_queue = self.submitted.wrapping_sub(self.real(sq.head)).min(entries);
         let there = self.shadow(sq.tail).wrapping_sub(self.submitted);
-        for number in 0..count.min(there).min(entries - in_queue) {
-            let place = self.submitted & (entries - 1);
-            let mut index = place;
-            if self.params.flags & SETUP_NO_SQARRAY == 0 {
-                index = self.shadow(sq.array + 4 * place);
-                // What is no entry stays none.
-                let told = if index < entries { place } else { index };
-                self.at(self.real, sq.array + 4 * place).store(told, Ordering::Relaxed);
+        let mut orders = 0..count.min(there).min(entries - in_queue);
+        while !orders.is_empty() {
+            let mut some = [const { None }; TOGETHER];
+            for (next, order) in some.iter_mut().zip(orders.by_ref()) {
+                *next = self.next_entry(order);
+                self.submitted = self.submitted.wrapping_add(1);
             }
-            if index < entries {
-                let mut entry = self.shadow_entry(index);
-                let (at, bytes) = (self.entry_at(index), self.entry_bytes());
-                let source = entry.place_of_source().and_then(|place| self.file_at(place));
-                let found = Found { at, bytes, file: self.file_of(&entry), source };
-                each(number, &mut entry, found);
-                self.set_real_entry(place, index, &entry);
-            }
-            self.submitted = self.submitted.wrapping_add(1);
+            each(&mut some);
+            some.iter().flatten().for_each(|next| self.set_real_entry(next));
         }
         self.at(self.real, sq.tail).store(self.submitted, Ordering::Release);
+    }
+
+    /// Returns the entry that is submitted next, if it is one.
+    fn next_entry(&mut self, order: u32) -> Option<Next> {
+        let (sq, entries) = (self.params.sq, self.params.sq_entries);
+        let place = self.submitted & (entries - 1);
+        let mut index = place;
+        if self.params.flags & SETUP_NO_SQARRAY == 0 {
+            index = self.shadow(sq.array + 4 * place);
+            // What is no entry stays none.
+            let told = if index < entries { place } else { index };
+            self.at(self.real, sq.array + 4 * place).store(told, Ordering::Relaxed);
+        }
+        if index >= entries {
+            return None;
+        }
+        let entry = self.shadow_entry(index);
+        let (at, bytes) = (self.entry_at(index), self.entry_bytes());
+        let source = entry.place_of_source().and_then(|place| self.file_at(place));
+        let found = Found { at, bytes, file: self.file_of(&entry), source };
+        Some(Next { order, entry, found, place, index })
     }
 
     /// Sets the files at these places.
@@ -315,7 +338,7 @@ impl Queues {
         unsafe { (at as *const Entry).read_volatile() }
     }
 
-    fn set_real_entry(&self, place: u32, index: u32, entry: &Entry) {
+    fn set_real_entry(&self, &Next { place, index, ref entry, .. }: &Next) {
         let at = (self.real_entries.at + self.entry_bytes() * u64::from(place)) as *mut Entry;
         // SAFETY: the places are below the number of entries.
         unsafe {
@@ -339,9 +362,9 @@ impl Queues {
         self.at(self.shadow, sq.head).store(taken, Ordering::Release);
     }
 
-    /// Copies completions. `each` gets them before the program does, and may change what is known by
-    /// the entry. Returns false if there are none.
-    pub fn complete(&mut self, mut each: impl FnMut(&mut Completion)) -> bool {
+    /// Copies completions. `each` gets some at a time before the program does, and may change what is
+    /// known by the entry. Returns false if there are none.
+    pub fn complete(&mut self, mut each: impl FnMut(&mut [Completion])) -> bool {
         self.catch_up();
         let (cq, entries) = (self.params.cq, self.params.cq_entries);
         let tail = self.real(cq.tail);
@@ -349,21 +372,31 @@ impl Queues {
             return false;
         }
         let found = self.completed != tail;
+        let bytes = self.completion_bytes();
+        let place = |number: u32| u64::from(cq.cqes) + bytes * u64::from(number & (entries - 1));
         while self.completed != tail {
-            let bytes = self.completion_bytes();
-            let place = u64::from(cq.cqes) + bytes * u64::from(self.completed & (entries - 1));
-            // SAFETY: inside both, by the length that was worked out when they were mapped.
-            unsafe {
-                let from = (self.real.at + place) as *const Completion;
-                let to = (self.shadow.at + place) as *mut Completion;
-                let mut done = from.read_volatile();
-                each(&mut done);
-                to.write_volatile(done);
-                if bytes > size_of::<Completion>() as u64 {
-                    to.add(1).write_volatile(from.add(1).read_volatile());
+            let mut some = [Completion { user_data: 0, result: 0, flags: 0 }; TOGETHER];
+            let count = tail.wrapping_sub(self.completed).min(TOGETHER as u32);
+            let numbers = (0..count).map(|number| self.completed.wrapping_add(number));
+            for (done, number) in some.iter_mut().zip(numbers.clone()) {
+                // SAFETY: inside, by the length that was worked out when this was mapped.
+                *done = unsafe {
+                    ((self.real.at + place(number)) as *const Completion).read_volatile()
+                };
+            }
+            each(&mut some[..count as usize]);
+            for (done, number) in some.iter().zip(numbers) {
+                // SAFETY: inside both, likewise.
+                unsafe {
+                    let from = (self.real.at + place(number)) as *const Completion;
+                    let to = (self.shadow.at + place(number)) as *mut Completion;
+                    to.write_volatile(*done);
+                    if bytes > size_of::<Completion>() as u64 {
+                        to.add(1).write_volatile(from.add(1).read_volatile());
+                    }
                 }
             }
-            self.completed = self.completed.wrapping_add(1);
+            self.completed = self.completed.wrapping_add(count);
         }
         self.show_flags();
         self.at(self.shadow, cq.tail).store(tail, Ordering::Release);

@@ -11,6 +11,7 @@ use syscalls::record::{Header, RecordKind, data_flag};
 
 use crate::arch::entry;
 use crate::arch::head::phase;
+use crate::arch::processor::stores_are_seen;
 use crate::context::{Context, NO_CALL, POSTPONED};
 use crate::{clock, memory, sys};
 
@@ -52,6 +53,10 @@ impl Stream {
     /// Makes everything written so far visible to the recorder.
     #[inline(always)]
     pub fn publish(context: &Context) {
+        if context.chunk.past_caches.get() {
+            stores_are_seen();
+            context.chunk.past_caches.set(false);
+        }
         let position = context.chunk.position();
         context.chunk.published.set(position);
         if let Some(slot) = context.slot.get() {
@@ -167,7 +172,7 @@ impl Stream {
                 if padded != len {
                     body.add(padded as usize - 8).cast::<u64>().write(0);
                 }
-                memory::copy(context, body, from, len)
+                memory::copy_to_stream(context, body, from, len)
             };
             if missing == 0 {
                 // SAFETY: there is room for the head and the padded bytes.
@@ -193,7 +198,7 @@ impl Stream {
             let to = context.chunk.cur.get();
             // SAFETY: there is room for the piece; the part that could not be read is zeroed.
             unsafe {
-                let missing = memory::copy(context, to, from + done, wanted);
+                let missing = memory::copy_to_stream(context, to, from + done, wanted);
                 let copied = (wanted - missing) as usize;
                 core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
                 context.chunk.cur.set(to.add(piece as usize));

@@ -4,45 +4,45 @@
 //! cache line. The table grows when a bucket is full; at its full size, a new entry replaces the
 //! oldest in its bucket, so that no entry needs to be looked up for removal.
 
+use std::ops::Range;
+
+use rustix::mm::{Advice, madvise};
+
 /// Entries of a bucket: their first words fill a cache line.
 const WAYS: usize = 8;
 const BUCKETS_MIN: usize = 64;
-/// Marks a free entry; no number is this large.
-const NOBODY: u64 = u64::MAX;
+/// Words of a bucket: the lower halves of the hashes, the upper halves, then the numbers + 1; 0: free.
+const WORDS: usize = 3 * WAYS;
+const LINE_WORDS: usize = 8;
+/// Memory from which on large pages are asked for, and what they are aligned to.
+const LARGE_BYTES: usize = 2 << 20;
+const PAGE_BYTES: usize = 4096;
 
-#[derive(Clone)]
-#[repr(align(64))]
-struct Bucket {
-    low: [u64; WAYS],
-    high: [u64; WAYS],
-    ids: [u64; WAYS],
+type Bucket = [u64; WORDS];
+
+fn find(bucket: &Bucket, [low, high]: [u64; 2]) -> Option<u64> {
+    let is_it = |&way: &usize| bucket[way] == low && bucket[WAYS + way] == high;
+    let way = (0..WAYS).filter(is_it).find(|way| bucket[2 * WAYS + way] != 0)?;
+    Some(bucket[2 * WAYS + way] - 1)
 }
 
-impl Bucket {
-    const EMPTY: Bucket = Bucket { low: [0; WAYS], high: [0; WAYS], ids: [NOBODY; WAYS] };
+fn is_full(bucket: &Bucket) -> bool {
+    !bucket[2 * WAYS..].contains(&0)
+}
 
-    fn find(&self, [low, high]: [u64; 2]) -> Option<u64> {
-        (0..WAYS)
-            .find(|&way| self.low[way] == low && self.high[way] == high && self.ids[way] != NOBODY)
-            .map(|way| self.ids[way])
-    }
-
-    fn is_full(&self) -> bool {
-        !self.ids.contains(&NOBODY)
-    }
-
-    /// Adds an entry, replacing the oldest one in a full bucket.
-    fn add(&mut self, [low, high]: [u64; 2], id: u64) {
-        let free = self.ids.iter().position(|&id| id == NOBODY);
-        let oldest = || (0..WAYS).min_by_key(|&way| self.ids[way]).unwrap_or(0);
-        let way = free.unwrap_or_else(oldest);
-        (self.low[way], self.high[way], self.ids[way]) = (low, high, id);
-    }
+/// Adds an entry, replacing the oldest one in a full bucket.
+fn add(bucket: &mut Bucket, [low, high]: [u64; 2], id: u64) {
+    // What is free is the least.
+    let way = (0..WAYS).min_by_key(|&way| bucket[2 * WAYS + way]).unwrap_or(0);
+    (bucket[way], bucket[WAYS + way], bucket[2 * WAYS + way]) = (low, high, id + 1);
 }
 
 /// Maps hashes to the numbers of the buffers that have them.
 pub struct Known {
-    buckets: Vec<Bucket>,
+    /// Buckets, behind words that make them begin with a cache line.
+    words: Vec<u64>,
+    first: usize,
+    buckets: usize,
     buckets_max: usize,
 }
 
@@ -50,35 +50,53 @@ impl Known {
     /// Returns a table for about that many entries, and for at least a few hundred.
     pub fn new(entries_max: usize) -> Known {
         let buckets_max = (entries_max / WAYS).next_power_of_two().max(BUCKETS_MIN);
-        Known { buckets: vec![Bucket::EMPTY; BUCKETS_MIN], buckets_max }
+        Known::of(BUCKETS_MIN, buckets_max)
+    }
+
+    fn of(buckets: usize, buckets_max: usize) -> Known {
+        // Zeros: the kernel gives fresh pages when they are used, many at once if it can. Small ones would
+        // take as long as all that is done with the table.
+        let words = vec![0u64; buckets * WORDS + LINE_WORDS];
+        let first = words.as_ptr().align_offset(LINE_WORDS * size_of::<u64>()).min(LINE_WORDS);
+        let at = words.as_ptr() as usize;
+        let pages =
+            at.next_multiple_of(PAGE_BYTES)..(at + size_of_val(&words[..])) & !(PAGE_BYTES - 1);
+        if pages.len() >= LARGE_BYTES {
+            // SAFETY: this advice changes nothing but how the memory of the vector is backed.
+            let _ = unsafe { madvise(pages.start as *mut _, pages.len(), Advice::LinuxHugepage) };
+        }
+        Known { words, first, buckets, buckets_max }
     }
 
     /// Returns the number known for a hash. If there is none, `id` becomes that number.
     pub fn find_or_add(&mut self, hash: [u64; 2], id: u64) -> Option<u64> {
-        let mut place = self.place(hash[0]);
-        if let Some(known) = self.buckets[place].find(hash) {
+        if let Some(known) = find(self.bucket(hash), hash) {
             return Some(known);
         }
-        while self.buckets[place].is_full() && self.buckets.len() < self.buckets_max {
+        while is_full(self.bucket(hash)) && self.buckets < self.buckets_max {
             self.grow();
-            place = self.place(hash[0]);
         }
-        self.buckets[place].add(hash, id);
+        add(self.bucket(hash), hash, id);
         None
     }
 
-    fn place(&self, low: u64) -> usize {
-        low as usize & (self.buckets.len() - 1)
+    fn bucket(&mut self, hash: [u64; 2]) -> &mut Bucket {
+        let place = self.first + (hash[0] as usize & (self.buckets - 1)) * WORDS;
+        self.words[place..].first_chunk_mut().expect("the table has that many buckets")
+    }
+
+    /// Where the buckets are.
+    fn all(&self) -> Range<usize> {
+        self.first..self.first + self.buckets * WORDS
     }
 
     #[cold]
     fn grow(&mut self) {
-        let buckets = vec![Bucket::EMPTY; self.buckets.len() * 2];
-        for old in std::mem::replace(&mut self.buckets, buckets) {
-            for way in (0..WAYS).filter(|&way| old.ids[way] != NOBODY) {
-                let hash = [old.low[way], old.high[way]];
-                let place = self.place(hash[0]);
-                self.buckets[place].add(hash, old.ids[way]);
+        let old = std::mem::replace(self, Known::of(self.buckets * 2, self.buckets_max));
+        for bucket in old.words[old.all()].as_chunks::<WORDS>().0 {
+            for way in (0..WAYS).filter(|way| bucket[2 * WAYS + way] != 0) {
+                let hash = [bucket[way], bucket[WAYS + way]];
+                add(self.bucket(hash), hash, bucket[2 * WAYS + way] - 1);
             }
         }
     }
@@ -103,8 +121,8 @@ mod tests {
         for i in 1 << 11..1 << 16 {
             assert_eq!(known.find_or_add(hash(i), i), None);
         }
-        assert!(known.buckets.len() == 1 << 9, "bounded");
-        let found = |known: &mut Known, i| known.find_or_add(hash(i), NOBODY) == Some(i);
+        assert!(known.buckets == 1 << 9, "bounded");
+        let found = |known: &mut Known, i| known.find_or_add(hash(i), 9) == Some(i);
         assert!(((1 << 16) - 1000..1 << 16).all(|i| found(&mut known, i)), "the last stay");
     }
 

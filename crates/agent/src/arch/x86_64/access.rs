@@ -16,6 +16,42 @@ global_asm!(
     "reenact_copy_done:",
     "mov %rcx, %rax",
     "ret",
+    // reenact_stream(to, from, len) -> bytes not copied. `to` is a multiple of 8. Whole lines of the
+    // caches go past them to memory. A fault before the last instruction goes on there, and ends the
+    // copy if the memory is missing there too.
+    ".globl reenact_stream, reenact_stream_rest, reenact_stream_done",
+    ".balign 16",
+    "reenact_stream:",
+    "mov %rdx, %rcx",
+    "2: test $63, %dil",
+    "jz 3f",
+    "cmp $8, %rcx",
+    "jb reenact_stream_rest",
+    "mov (%rsi), %rax",
+    "mov %rax, (%rdi)",
+    "add $8, %rsi",
+    "add $8, %rdi",
+    "sub $8, %rcx",
+    "jmp 2b",
+    "3: cmp $64, %rcx",
+    "jb reenact_stream_rest",
+    "movups (%rsi), %xmm0",
+    "movups 16(%rsi), %xmm1",
+    "movups 32(%rsi), %xmm2",
+    "movups 48(%rsi), %xmm3",
+    "movntps %xmm0, (%rdi)",
+    "movntps %xmm1, 16(%rdi)",
+    "movntps %xmm2, 32(%rdi)",
+    "movntps %xmm3, 48(%rdi)",
+    "add $64, %rsi",
+    "add $64, %rdi",
+    "sub $64, %rcx",
+    "jmp 3b",
+    "reenact_stream_rest:",
+    "rep movsb",
+    "reenact_stream_done:",
+    "mov %rcx, %rax",
+    "ret",
     // reenact_load(from, to: *mut u64) -> 0, or 1 on a fault.
     ".globl reenact_load, reenact_load_insn, reenact_load_fault",
     "reenact_load:",
@@ -33,6 +69,9 @@ global_asm!(
 labels! {
     copy_insn = "reenact_copy_insn";
     copy_done = "reenact_copy_done";
+    stream_begin = "reenact_stream";
+    stream_rest = "reenact_stream_rest";
+    stream_done = "reenact_stream_done";
     load_insn = "reenact_load_insn";
     load_fault = "reenact_load_fault";
 }
@@ -45,6 +84,18 @@ labels! {
 pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
     // SAFETY: the caller guarantees the agent's side; a fault on the other ends the copy.
     unsafe { call!("reenact_copy", "rdi" = to, "rsi" = from, "rdx" = len) }
+}
+
+/// The same for much memory that another processor reads later, to an address that is a multiple of 8. The
+/// caches keep what they have, and need not fetch what is overwritten. Nobody may be told of it before
+/// [`stores_are_seen`](super::processor::stores_are_seen).
+///
+/// # Safety
+/// As for [`reenact_copy`].
+#[inline(always)]
+pub unsafe fn reenact_stream(to: *mut u8, from: u64, len: u64) -> u64 {
+    // SAFETY: the caller guarantees the agent's side; a fault on the other ends the copy.
+    unsafe { call!("reenact_stream", "rdi" = to, "rsi" = from, "rdx" = len) }
 }
 
 /// Loads a word that may be unmapped. Returns non-zero on a fault.

@@ -1,6 +1,8 @@
 //! Where a thread was interrupted, and what that means.
 
-use super::access::{copy_done, copy_insn, load_fault, load_insn};
+use super::access::{
+    copy_done, copy_insn, load_fault, load_insn, stream_begin, stream_done, stream_rest,
+};
 use super::entry::{
     bypass, call_begin, call_insn, entry, entry_end, entry_switched, old_call_begin, old_call_insn,
     sigreturn_begin, sigreturn_refused, text_end, text_start,
@@ -86,6 +88,9 @@ pub fn end_access(uc: &mut UContext) -> bool {
     let end = match uc.regs.rip {
         rip if rip == copy_insn() => copy_done(),
         rip if rip == load_insn() => load_fault(),
+        // Nothing of this line is copied: byte by byte, what is there is.
+        rip if (stream_begin()..stream_rest()).contains(&rip) => stream_rest(),
+        rip if rip == stream_rest() => stream_done(),
         _ => return false,
     };
     uc.regs.rip = end;

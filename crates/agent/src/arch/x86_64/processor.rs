@@ -31,6 +31,13 @@ pub unsafe fn system_call(number: u32, args: [u64; 6]) -> i64 {
     result
 }
 
+/// Stores past the caches are seen by others before stores that follow.
+#[inline(always)]
+pub fn stores_are_seen() {
+    // SAFETY: `sfence` only orders stores; every x86_64 processor has it.
+    unsafe { core::arch::x86_64::_mm_sfence() }
+}
+
 /// Reads the time stamp counter. Not ordered with the code around it: off by some ten nanoseconds.
 #[inline(always)]
 pub fn time_stamp() -> u64 {
