@@ -66,6 +66,9 @@ const EVENTS: &[&str] = &[
     "raw_syscalls:sys_exit",
 ];
 
+/// The kernel does not let perf sample this one: its own work is done by it.
+const NOT_FOR_PERF: &str = "irq_vectors:irq_work_exit";
+
 /// A job of LTT's.
 struct Job {
     name: &'static str,
@@ -305,7 +308,8 @@ impl Bench {
             Beside::Perf => {
                 let mut command = Command::new("perf");
                 command.args(["record", "-q", "-a", "-m", "8M", "-o"]).arg(trace);
-                EVENTS.iter().for_each(|event| _ = command.args(["-e", event]));
+                let events = EVENTS.iter().filter(|event| **event != NOT_FOR_PERF);
+                events.for_each(|event| _ = command.args(["-e", event]));
                 command
             }
         };
