@@ -131,24 +131,31 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let conditions = args.only.conditions();
     // Of two runs it is told where they part; there is no such place of several.
     let course = args.by.is_none() && paths.iter().all(|side| side.len() == 1);
-    let mut wanted =
-        Wanted { sites: args.by == Some(WordBy::Site), course, same: args.same.clone() };
-    let mut unread = Ok(());
-    let mut traces = Vec::new();
-    let mut read = |paths: &[PathBuf], wanted: &Wanted| -> Result<Vec<Run>, Failure> {
-        let mut runs = Vec::new();
-        for path in paths {
-            let (trace, run) = gather(path, &conditions, wanted, &mut unread)?;
-            runs.push(run);
-            if course {
-                traces.push(trace);
-            }
-        }
-        Ok(runs)
+    let of = |same: &[Same]| Wanted {
+        sites: args.by == Some(WordBy::Site),
+        course,
+        same: same.to_vec(),
     };
-    let a = read(&paths[0], &wanted)?;
-    wanted.same.clear();
-    let b = read(&paths[1], &wanted)?;
+    let wanted = [of(&args.same), of(&[])];
+    let [a, b] = std::thread::scope(|scope| {
+        let second = scope.spawn(|| gather_all(&paths[1], &conditions, &wanted[1]));
+        let first = gather_all(&paths[0], &conditions, &wanted[0]);
+        [first, second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))]
+    });
+    let (mut traces, mut unread) = (Vec::new(), Ok(()));
+    let [a, b] = [a?, b?].map(|side| {
+        side.into_iter()
+            .map(|Read { path, trace, run }| {
+                source::warn_of_unknown_events(&path, &trace);
+                let told = source::tell_unread(&path, &trace, &run.unread);
+                if unread.is_ok() {
+                    unread = told;
+                }
+                traces.extend(course.then_some(trace));
+                run
+            })
+            .collect::<Vec<Run>>()
+    });
     let mut comparison = Comparison::new(a, b);
     if let [a, b] = &traces[..] {
         comparison.align([a, b], &conditions);
@@ -246,21 +253,25 @@ fn sides(args: &Args) -> Result<[Vec<PathBuf>; 2], Failure> {
     Ok(sides)
 }
 
-/// Reads a recording; what could not be read of it ends the command after the output.
-fn gather(
-    path: &Path,
+/// A recording that was read.
+struct Read {
+    path: PathBuf,
+    trace: Trace,
+    run: Run,
+}
+
+/// Reads the recordings of a side.
+fn gather_all(
+    paths: &[PathBuf],
     conditions: &Conditions,
     wanted: &Wanted,
-    unread: &mut Result<(), Failure>,
-) -> Result<(Trace, Run), Failure> {
-    let trace = source::open(path)?;
-    let run = run_diff::gather(&trace, conditions, wanted);
-    source::warn_of_unknown_events(path, &trace);
-    let told = source::tell_unread(path, &trace, &run.unread);
-    if unread.is_ok() {
-        *unread = told;
-    }
-    Ok((trace, run))
+) -> Result<Vec<Read>, Failure> {
+    let read = |path: &PathBuf| {
+        let trace = source::open(path)?;
+        let run = run_diff::gather(&trace, conditions, wanted);
+        Ok(Read { path: path.clone(), trace, run })
+    };
+    paths.iter().map(read).collect()
 }
 
 #[cfg(test)]

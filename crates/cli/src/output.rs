@@ -37,6 +37,12 @@ pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pendi
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(fail)?;
         return Ok((File::from(stdout), pending(State::Settled)));
     }
+    let found = path.metadata().ok();
+    if found.as_ref().is_some_and(std::fs::Metadata::is_dir) {
+        return Err(format!("{} is a directory; name a file in it", path.display()));
+    }
+    // Nothing is lost by writing to /dev/null.
+    let force = force || found.is_some_and(|found| found.file_type().is_char_device());
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600).create_new(true);
     let (file, state) = match options.open(path) {
@@ -319,7 +325,12 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_written_to() {
-        write(Path::new("/dev/null"), true, b"anything").unwrap();
+        for force in [false, true] {
+            write(Path::new("/dev/null"), force, b"anything").unwrap();
+            let place = tempfile::tempdir().unwrap();
+            let refused = write(place.path(), force, b"anything").unwrap_err();
+            assert!(refused.ends_with("is a directory; name a file in it"), "{refused}");
+        }
         let found = Path::new("/dev/null").metadata().unwrap();
         assert!(!found.is_file() && found.mode() & 0o777 != 0o600);
     }

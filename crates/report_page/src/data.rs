@@ -69,10 +69,8 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
             Some(comparison) => comparison.write(json),
             None => json.null(),
         }
-        json.key("other_run");
-        match &beside.other {
-            Some(other) => other.write(json),
-            None => json.null(),
+        if let Some(other) = &beside.other {
+            other.write(json.key("other_run"));
         }
     });
 }

@@ -1,9 +1,10 @@
 //! What is counted of the calls of one group, and the groups.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
 use stats::histogram::Sparse;
+
+use crate::mixing::Map;
 
 /// Limit for the groups of one kind; calls of further ones are counted as left out.
 const GROUPS_MAX: usize = 1 << 17;
@@ -59,7 +60,7 @@ pub struct Counted {
 /// Groups of calls by a key.
 #[derive(Clone, Debug)]
 pub struct Groups<K> {
-    by_key: HashMap<K, Amounts>,
+    by_key: Map<K, Amounts>,
     buckets: usize,
     /// Calls that are in no group.
     pub left_out: u64,
@@ -67,7 +68,7 @@ pub struct Groups<K> {
 
 impl<K> Default for Groups<K> {
     fn default() -> Groups<K> {
-        Groups { by_key: HashMap::new(), buckets: 0, left_out: 0 }
+        Groups { by_key: Map::default(), buckets: 0, left_out: 0 }
     }
 }
 

@@ -14,6 +14,7 @@ use trace::Trace;
 use trace::event::{Call, EventKind};
 
 use crate::amounts::{Amounts, Counted, Groups};
+use crate::mixing::Map;
 use crate::names::{Naming, Same, object};
 use crate::parting::Course;
 
@@ -201,9 +202,9 @@ struct Parts {
     programs_known: HashMap<Vec<u8>, u32>,
     calls: Groups<u16>,
     files: Groups<FileId>,
-    pairs: HashMap<(u16, FileId), f64>,
+    pairs: Map<(u16, FileId), f64>,
     programs: Groups<u32>,
-    outside: HashMap<u32, f64>,
+    outside: Map<u32, f64>,
     sites: Groups<Place>,
     chains: Option<Chains>,
     first_program: Option<u32>,

@@ -7,6 +7,7 @@
 mod amounts;
 mod comparison;
 mod gather;
+mod mixing;
 mod names;
 mod parting;
 mod rank_test;

@@ -120,11 +120,11 @@ pub fn compare(
     conditions: &Conditions,
 ) -> Option<Alignment> {
     let [a, b] = courses;
-    let both =
+    let of_both =
         a.marks.iter().filter_map(|(descent, of)| Some((*descent, of, b.marks.get(descent)?)));
     let mut shared = 0;
     let mut part: Vec<(Descent, Between)> = Vec::new();
-    for (descent, a, b) in both {
+    for (descent, a, b) in of_both {
         shared += 1;
         part.extend(a.part(b).map(|between| (descent, between)));
     }
@@ -138,14 +138,14 @@ pub fn compare(
     part.sort_by_key(|(_, between)| between.from);
     part.truncate(THREADS_MAX);
     let wanted: HashMap<Descent, Between> = part.into_iter().collect();
-    let found = [0, 1].map(|side| read(traces[side], namings[side], conditions, &wanted));
+    let found = both(|side| read(traces[side], namings[side], conditions, &wanted));
     let equal = |descent: &Descent, between: &Between| -> u64 {
         let [a, b] = found.each_ref().map(|of| of.get(descent).map_or(&[][..], Vec::as_slice));
         between.from + a.iter().zip(b).take_while(|(a, b)| a == b).count() as u64
     };
     let places: HashMap<Descent, u64> =
         wanted.iter().map(|(descent, between)| (*descent, equal(descent, between))).collect();
-    let mut shown = [0, 1].map(|side| show(traces[side], namings[side], conditions, &places));
+    let mut shown = both(|side| show(traces[side], namings[side], conditions, &places));
     let mut partings: Vec<Parting> = Vec::new();
     for (descent, equal) in places {
         let [a, b] = shown.each_mut().map(|side| side.remove(&descent).unwrap_or_default());
@@ -153,6 +153,16 @@ pub fn compare(
     }
     partings.sort_by_key(Parting::time);
     Some(Alignment::Part { partings, threads: [parted, shared] })
+}
+
+/// Does something for both sides at a time.
+fn both<T: Send>(each: impl Fn(usize) -> T + Sync) -> [T; 2] {
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| each(1));
+        let first = each(0);
+        let second = second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        [first, second]
+    })
 }
 
 impl Parting {

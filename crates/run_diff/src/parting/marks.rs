@@ -2,7 +2,9 @@
 //! their calls.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
+
+use crate::mixing::Mixer;
 
 /// Limit for the marks of a thread; beyond it every second one goes.
 const MARKS_MAX: usize = 512;
@@ -16,7 +18,7 @@ pub type Descent = u64;
 
 /// Returns a hash of two numbers.
 fn mixed(a: u64, b: u64) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Mixer::default();
     (a, b).hash(&mut hasher);
     hasher.finish()
 }

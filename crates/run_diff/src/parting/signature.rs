@@ -1,12 +1,13 @@
 //! What of a call is the same each time a deterministic program runs.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use model::{Moment, file_use};
 use syscalls::Act;
 use syscalls::shape::{Arg, ArgKind, Classes, Operand, Ret, Syscall};
 use trace::event::{Call, Outcome};
 
+use crate::mixing::Mixer;
 use crate::names::Naming;
 
 /// Numbers from here on may be addresses, where nothing says what they are.
@@ -15,7 +16,7 @@ const ADDRESSES: u64 = 1 << 32;
 /// Returns a hash of a call: its number, its arguments and its result, without addresses, times, ids of
 /// processes, and the content of buffers. Of paths the pattern counts.
 pub fn signature(moment: &Moment<'_>, call: &Call, naming: &Naming) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Mixer::default();
     call.nr.hash(&mut hasher);
     let used = file_use::of(call.nr);
     let row = syscalls::by_number(call.nr.into());
