@@ -15,29 +15,34 @@ struct ring {
     void *at;
 };
 
-// Returns 0 if the kernel gives none like that.
-static int has_rings(struct ring *ring, unsigned entries, uint32_t flags) {
-    struct io_uring_params p = {.flags = flags, .sq_thread_idle = 20};
-    *ring = (struct ring){.fd = (int)syscall(SYS_io_uring_setup, entries, &p), .setup = flags};
-    if (ring->fd < 0) return 0;
-    size_t each = flags & IORING_SETUP_CQE32 ? 32 : 16;
-    size_t asked = p.sq_off.array + p.sq_entries * sizeof(uint32_t), done = p.cq_off.cqes + p.cq_entries * each;
+// Maps the queues of a ring that was set up with these parameters.
+static void map_ring(struct ring *ring, const struct io_uring_params *p) {
+    size_t each = p->flags & IORING_SETUP_CQE32 ? 32 : 16;
+    size_t asked = p->sq_off.array + p->sq_entries * sizeof(uint32_t), done = p->cq_off.cqes + p->cq_entries * each;
     ring->bytes = asked > done ? asked : done;
-    ring->sqe_bytes = p.sq_entries * (flags & IORING_SETUP_SQE128 ? 128 : 64);
+    ring->sqe_bytes = p->sq_entries * (p->flags & IORING_SETUP_SQE128 ? 128 : 64);
     int both = PROT_READ | PROT_WRITE, how = MAP_SHARED | MAP_POPULATE;
     char *at = mmap(NULL, ring->bytes, both, how, ring->fd, IORING_OFF_SQ_RING);
     ring->sqes = mmap(NULL, ring->sqe_bytes, both, how, ring->fd, IORING_OFF_SQES);
     CHECK(at != MAP_FAILED && (void *)ring->sqes != MAP_FAILED);
     ring->at = at;
-    ring->head = (void *)(at + p.sq_off.head);
-    ring->tail = (void *)(at + p.sq_off.tail);
-    ring->flags = (void *)(at + p.sq_off.flags);
-    ring->mask = *(uint32_t *)(at + p.sq_off.ring_mask);
-    ring->order = (void *)(at + p.sq_off.array);
-    ring->done_head = (void *)(at + p.cq_off.head);
-    ring->done_tail = (void *)(at + p.cq_off.tail);
-    ring->done_mask = *(uint32_t *)(at + p.cq_off.ring_mask);
-    ring->cqes = at + p.cq_off.cqes;
+    ring->head = (void *)(at + p->sq_off.head);
+    ring->tail = (void *)(at + p->sq_off.tail);
+    ring->flags = (void *)(at + p->sq_off.flags);
+    ring->mask = *(uint32_t *)(at + p->sq_off.ring_mask);
+    ring->order = (void *)(at + p->sq_off.array);
+    ring->done_head = (void *)(at + p->cq_off.head);
+    ring->done_tail = (void *)(at + p->cq_off.tail);
+    ring->done_mask = *(uint32_t *)(at + p->cq_off.ring_mask);
+    ring->cqes = at + p->cq_off.cqes;
+}
+
+// Returns 0 if the kernel gives none like that.
+__attribute__((unused)) static int has_rings(struct ring *ring, unsigned entries, uint32_t flags) {
+    struct io_uring_params p = {.flags = flags, .sq_thread_idle = 20};
+    *ring = (struct ring){.fd = (int)syscall(SYS_io_uring_setup, entries, &p), .setup = flags};
+    if (ring->fd < 0) return 0;
+    map_ring(ring, &p);
     return 1;
 }
 

@@ -263,6 +263,8 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for program in ["ring_operations", "ring_kinds", "ring_choices"] {
         of_program(stage, &place, program)?.is_told(&[])?;
     }
+    // A ring that another process has made.
+    of_program(stage, &place, "ring_taken")?.is_told(&[("io_uring", "ring_taken")])?;
     // What a command moves nobody knows.
     let recorded = of_program(stage, &place, "ring_requests")?;
     let others = recorded.blind().iter().any(|(kind, _)| kind != "io_uring-entries");

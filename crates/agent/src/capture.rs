@@ -245,9 +245,13 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
 
 /// Records one memory range, as bytes or as a hash.
 pub fn copy_bytes(context: &Context, which: Which, at: u64, true_len: u64) {
-    let hash = || hash_of(context, &[[at, true_len]]);
-    let (words, count, stored) = words_of(context, which, true_len, hash);
-    Stream::record_with_bytes(context, &words[..count], at, stored);
+    let (mode, max) = policy(context, which);
+    if mode == DataMode::Full && true_len <= max {
+        let words = [head(which, which.flags), true_len, true_len];
+        return Stream::record_with_bytes(context, &words, at, true_len);
+    }
+    let (words, count) = cut_short(context, which, &[[at, true_len]]);
+    Stream::record_with_bytes(context, &words[..count], at, words[STORED]);
 }
 
 /// Records contents that are in several ranges as if they were in one.
@@ -256,33 +260,31 @@ pub fn copy_pieces(context: &Context, row: &Row, pieces: &[[u64; 2]]) {
     let Some(op) = ops.find(|op| is_contents(op)) else { return };
     let flags = if op.dir == Dir::Out { data_flag::OUT } else { 0 };
     let which = Which { arg: op.arg, index: 0, part: part::WHOLE, flags, bulk: true };
-    let true_len = pieces.iter().map(|[_, bytes]| bytes).sum();
-    let hash = || hash_of(context, pieces);
-    let (words, count, stored) = words_of(context, which, true_len, hash);
-    Stream::record_with_pieces(context, &words[..count], pieces, stored);
+    let (words, count) = cut_short(context, which, pieces);
+    Stream::record_with_pieces(context, &words[..count], pieces, words[STORED]);
 }
 
-/// Returns the first words of a DATA record, how many they are, and how many bytes are to follow.
-#[inline(always)]
-fn words_of(
-    context: &Context,
-    which: Which,
-    true_len: u64,
-    hash: impl FnOnce() -> Option<u128>,
-) -> ([u64; 5], usize, u64) {
+/// Place of the number of bytes that follow.
+const STORED: usize = 2;
+
+/// Returns the first words of a DATA record of which less may be stored than there is, and how many
+/// they are.
+#[inline(never)]
+fn cut_short(context: &Context, which: Which, pieces: &[[u64; 2]]) -> ([u64; 5], usize) {
     let (mode, max) = policy(context, which);
+    let true_len = pieces.iter().map(|[_, bytes]| bytes).sum();
     let stored = match mode {
-        DataMode::Full => true_len.min(max),
+        DataMode::Full => max.min(true_len),
         _ => 0,
     };
     let mut flags = which.flags;
-    let mut sum = 0;
+    let mut hash = 0;
     if stored < true_len {
         flags |= data_flag::CUT;
         if mode != DataMode::None {
-            match hash() {
+            match hash_of(context, pieces) {
                 Some(value) => {
-                    sum = value;
+                    hash = value;
                     flags |= data_flag::HASH;
                 }
                 None => flags |= data_flag::FAULT,
@@ -290,7 +292,7 @@ fn words_of(
         }
     }
     let count = if flags & data_flag::HASH != 0 { 5 } else { 3 };
-    ([head(which, flags), true_len, stored, sum as u64, (sum >> 64) as u64], count, stored)
+    ([head(which, flags), true_len, stored, hash as u64, (hash >> 64) as u64], count)
 }
 
 fn policy(context: &Context, which: Which) -> (DataMode, u64) {

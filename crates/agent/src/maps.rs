@@ -4,7 +4,7 @@ use linux_raw_sys::general as raw;
 use ring::request;
 use syscalls::Handler;
 use syscalls::abi::errno::is_error;
-use syscalls::record::unwatched;
+use syscalls::record::{self, unwatched};
 
 use crate::arch::head::phase;
 use crate::arch::own_gs;
@@ -33,11 +33,12 @@ pub fn call(context: &Context, call: &Call) {
         Some(args) => Call::new(call.number, &args).make(),
         None => call.make(),
     };
+    let mut is_shadowed = false;
     if !is_error(ret) {
         match call.row.handler {
             Handler::Map => {
                 covered(args, ret as u64);
-                rings::mapped(context, args, ret as u64);
+                is_shadowed = rings::mapped(context, args, ret as u64);
             }
             Handler::Protect => protected(args),
             Handler::Remap => unmapped(args[0], args[1].max(args[2])),
@@ -45,7 +46,8 @@ pub fn call(context: &Context, call: &Call) {
         }
     }
     let watch = mapped::after(context, call, ret, watched);
-    exit_saying(context, call, ret, watch.word());
+    let word = if is_shadowed { record::watched::SHADOWED } else { watch.word() };
+    exit_saying(context, call, ret, word);
     if watch == After::Lost {
         mapped::tell(context, unwatched::MOVED);
     }

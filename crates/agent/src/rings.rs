@@ -367,35 +367,38 @@ fn by_id(id: u64) -> Option<&'static Ring> {
     space().rings.all.get(id.checked_sub(FIRST_NAME)? as usize)
 }
 
-/// mmap: the program gets the shadow instead of the queues. `at` is what it has just mapped.
-pub fn mapped(context: &Context, args: &[u64; 6], at: u64) {
+/// mmap: the program gets the shadow instead of the queues. `at` is what it has just mapped. Returns true
+/// if it is about a ring that is captured.
+pub fn mapped(context: &Context, args: &[u64; 6], at: u64) -> bool {
     let [_, bytes, _, flags, fd, offset] = *args;
     if !space().has_rings.get() || flags & u64::from(raw::MAP_ANONYMOUS) != 0 {
-        return;
+        return false;
     }
     if let Some(group) = offset.checked_sub(AT_BUFFER_RING).map(|rest| rest >> BUFFER_GROUP_AT)
         && let Ok(group) = u16::try_from(group)
         && let Some(ring) = find(context, fd)
     {
-        return ring.buffers.with(|buffers| buffers.mapped(group, at));
+        ring.buffers.with(|buffers| buffers.mapped(group, at));
+        return true;
     }
     if !is_of_queues(offset) {
-        return;
+        return false;
     }
-    let Some(ring) = find(context, fd) else { return };
+    let Some(ring) = find(context, fd) else { return false };
     let is_left = is_left_alone(context);
-    let is_own = ring.queues.with(|queues| {
+    let (given, is_own) = ring.queues.with(|queues| {
         let given = queues.is_open() && !is_left && queues.give(at, bytes, offset);
         let is_own = !given && !queues.is_given;
         if is_own {
             // The program has the queues themselves: the ring stays as it is.
             queues.close();
         }
-        is_own
+        (given, is_own)
     });
     if is_own {
         ring.names.iter().for_each(|name| name.store(0, Ordering::Release));
     }
+    given
 }
 
 /// Waits for descriptors, among which rings may be: the kernel is told before what was taken.

@@ -30,6 +30,11 @@ pub fn is_memory(path: &[u8]) -> bool {
     path.starts_with(b"/memfd:") || path.starts_with(b"/SYSV") || is_at_or_below(path, b"/dev/shm")
 }
 
+/// Returns true if a file's name in /proc stands for a ring of io_uring.
+pub fn is_ring(path: &[u8]) -> bool {
+    path == b"anon_inode:[io_uring]"
+}
+
 /// Returns true for a file that the dynamic linker and the C library map for their own use: the
 /// library cache, locales, translations, the list of character sets.
 pub fn is_of_libraries(path: &[u8]) -> bool {

@@ -164,6 +164,8 @@ pub struct Unseen {
     stored: Vec<Vec<u8>>,
     /// Pipes that were given memory since the last [`Unseen::take_given`].
     given: Vec<Vec<u8>>,
+    /// Processes that have made rings.
+    owners: HashSet<u32>,
     /// Processes with rings that are captured, and that the kernel polls.
     polled: HashSet<u32>,
     /// Processes that submitted requests since the last [`Unseen::take_askers`].
@@ -250,6 +252,7 @@ impl Unseen {
     pub fn program(&mut self, process: u32, auxiliary: &[u8]) {
         const VDSO: u64 = 33;
         self.read_only.forget(process);
+        self.owners.remove(&process);
         let (words, _) = auxiliary.as_chunks::<8>();
         let keys = words.iter().step_by(2).map(|key| u64::from_le_bytes(*key));
         if keys.into_iter().any(|key| key == VDSO) {
@@ -259,6 +262,7 @@ impl Unseen {
 
     /// Forgets a process that ended.
     pub fn gone(&mut self, process: u32) {
+        self.owners.remove(&process);
         self.read_only.forget(process);
     }
 
@@ -315,6 +319,7 @@ impl Unseen {
             }
             Act::AttachMemory => self.note(Note::SharedMemory),
             Act::SetUpRing => {
+                self.owners.insert(made.process);
                 let flags = look.memory(1, RING_FLAGS_AT + 4).unwrap_or_default();
                 let flags = flags.get(RING_FLAGS_AT..).and_then(|flags| flags.first_chunk());
                 let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
@@ -389,6 +394,12 @@ impl Unseen {
                 self.note(Note::SharedMemory);
             }
             return;
+        }
+        let is_taken = realm::is_ring(&opened.name) && !self.owners.contains(&made.process);
+        if is_taken && made.watched != watched::SHADOWED {
+            // Another process has made it: what this one submits and takes there is not told.
+            self.rings.entry(look.program()).or_default().count_unknown = true;
+            self.asks(made.process, true);
         }
         match opened.kind {
             OpenedKind::Pipe | OpenedKind::Other => self.note(Note::DeviceMemory),

@@ -43,13 +43,14 @@ const IDENTITIES_MAX: usize = 64;
 const FEW: usize = 8;
 
 /// The part of a call that says whether the stores to the file that it has mapped are collected.
-static WATCHED: [Part; 6] = [
+static WATCHED: [Part; 7] = [
     watched_as(watched::YES),
     watched_as(watched::REFUSED),
     watched_as(watched::FILTERED),
     watched_as(watched::NOT_THIS),
     watched_as(watched::LATER),
     watched_as(watched::READS),
+    watched_as(watched::SHADOWED),
 ];
 
 const fn watched_as(word: u8) -> Part {

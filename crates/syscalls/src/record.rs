@@ -150,6 +150,8 @@ pub mod watched {
     pub const LATER: u8 = 5;
     /// What is read there is in the trace; what is stored, once the memory can be written.
     pub const READS: u8 = 6;
+    /// It is that of a ring whose operations are in the trace.
+    pub const SHADOWED: u8 = 7;
 }
 
 /// Flags of DATA, in the second byte of `c`.

@@ -165,7 +165,7 @@ pub static PART_ROWS: [PartRow; 15] = [
          call that maps a file to be stored to: 1 if what is stored there is in the trace, 2 the \
          kernel refused to watch it, 3 a filter of the program stood in the way, 4 the file cannot \
          be watched, 5 if it is once the memory can be written, 6 like 5, and what is read there is \
-         in the trace",
+         in the trace; 7 if it is the queue of such a ring",
     ),
     part(
         part_id::RECORDING,
