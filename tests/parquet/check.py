@@ -261,6 +261,7 @@ def check_calls(engine, shown):
             ("ret", None if call["ret"] is None else number(call["ret"])),
             ("errno", call["errno"]),
             ("site", number(call["site"])),
+            ("user_ns", call.get("user_ns")),
             ("bytes", shown.moved(call)),
         ]:
             check(f"{where}: {column}", row[column], expected)

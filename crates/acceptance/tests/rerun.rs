@@ -63,6 +63,25 @@ const WORKS: &[(&str, &[&str], &str)] = &[
         "for i in 1 2 3 4 5 6; do echo \"int f$i;\" > $i.c; done; \
          printf 'all: 1.o 2.o 3.o 4.o 5.o 6.o\\n' > Makefile; make -j2",
     ),
+    (
+        "python_sockets",
+        &["python3"],
+        "exec python3 -c 'import os, socket\n\
+         server = socket.create_server((\"127.0.0.1\", 0))\n\
+         if os.fork() == 0:\n  peer = socket.create_connection(server.getsockname())\n  \
+         peer.sendall(os.urandom(100000)); peer.shutdown(socket.SHUT_WR); os._exit(len(peer.recv(9)))\n\
+         peer, name = server.accept()\nprint(name)\ntotal = 0\n\
+         while (piece := peer.recv(4096)): total += sum(piece)\n\
+         peer.sendall(b\"answer\")\nprint(total, os.wait())'",
+    ),
+    ("nginx", &["nginx", "curl"], NGINX),
+    ("httpd", &["apache2", "curl"], HTTPD),
+    (
+        "pdflatex",
+        &["pdflatex"],
+        "printf '\\\\documentclass{article}\\\\begin{document}%s$x^2$\\\\end{document}' \
+         \"$(seq 3000)\" > a.tex; exec pdflatex -interaction=batchmode a",
+    ),
     ("tar", &["tar", "gzip"], "tar -C /usr/include -czf x.tar.gz linux; exec tar tzvf x.tar.gz"),
     (
         "git",
@@ -72,6 +91,28 @@ const WORKS: &[(&str, &[&str], &str)] = &[
          git log --stat && git status",
     ),
 ];
+
+/// Servers with their clients, in scripts that run both.
+const NGINX: &str = "mkdir -p logs html t; for i in 1 2 3; do seq $((i * 5000)) > html/$i; done; \
+    printf 'daemon off; master_process off; error_log logs/error; pid logs/pid;\n\
+    events { worker_connections 64; }\n\
+    http { access_log logs/access; client_body_temp_path t/a; proxy_temp_path t/b; \
+    fastcgi_temp_path t/c; uwsgi_temp_path t/d; scgi_temp_path t/e;\n\
+    server { listen unix:%s/socket; root %s/html; } }\n' \"$PWD\" \"$PWD\" > conf; \
+    nginx -p \"$PWD\" -e logs/first -c \"$PWD/conf\" & server=$!; \
+    until curl -sf --unix-socket socket http://x/1 | md5sum; [ -s logs/access ]; do sleep 0.1; done; \
+    for i in 1 2 3 nothing; do curl -s --unix-socket socket http://x/$i | md5sum; done; \
+    kill -QUIT $server; wait $server; echo $?";
+const HTTPD: &str = "mkdir -p logs html; for i in 1 2 3; do seq $((i * 5000)) > html/$i; done; \
+    port=$((20000 + $$ % 20000)); modules=/usr/lib/apache2/modules; \
+    printf \"ServerRoot $PWD\\nServerName localhost\\nListen 127.0.0.1:$port\\nPidFile logs/pid\\n\
+    ErrorLog logs/error\\nLoadModule mpm_prefork_module $modules/mod_mpm_prefork.so\\n\
+    LoadModule authz_core_module $modules/mod_authz_core.so\\nDocumentRoot $PWD/html\\n\
+    Mutex file:$PWD/logs\\nUser nobody\\nGroup nogroup\\n\" > conf; \
+    apache2 -X -f \"$PWD/conf\" & server=$!; \
+    until curl -sf http://127.0.0.1:$port/1 > first; do sleep 0.1; done; md5sum < first; \
+    for i in 1 2 3 nothing; do curl -s http://127.0.0.1:$port/$i | md5sum; done; \
+    kill -TERM $server; wait $server; echo $?";
 
 /// The same for programs with threads, which are recorded with `--serialize`.
 const THREADED: &[(&str, &[&str], &str)] = &[

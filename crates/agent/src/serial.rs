@@ -25,9 +25,9 @@ const NAP_NS: u64 = 1_000_000;
 const NAPS_TILL_URGENT: u32 = 2;
 /// Naps in which the same thread has run all the time, after which it is told to give it up: first, and
 /// once that was so for many times. Threads that wait for each other without calls need it often.
-const NAPS_OF_SLICE: u32 = 100;
+const NAPS_OF_SLICE: u32 = 250;
 const NAPS_OF_SHORT_SLICE: u32 = 20;
-const SLICES_TILL_SHORT: u32 = 32;
+const SLICES_TILL_SHORT: u32 = 16;
 
 /// Whether this thread takes part. A process that shares the memory of its maker, which waits for it,
 /// does not.

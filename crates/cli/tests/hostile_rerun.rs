@@ -54,15 +54,24 @@ const fn ring_begins() -> u64 {
     0x3000_0000_0000
 }
 
-/// Records the script in a directory.
-fn recorded(directory: &Path) -> PathBuf {
+/// Builds a program with threads that also run for long between two calls.
+fn threads(directory: &Path) -> String {
+    let program = directory.join("racing").display().to_string();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rerun/racing.c");
+    let built = Command::new("cc").args(["-O1", "-pthread", "-o", &program, source]).status();
+    assert!(built.unwrap().success());
+    program
+}
+
+/// Records a command in a directory.
+fn recorded(directory: &Path, options: &[&str], command: &[&str]) -> PathBuf {
     let work = directory.join("work");
     fs::create_dir(&work).unwrap();
     fs::write(work.join("a"), "first\n").unwrap();
     let trace = directory.join("script.rnt");
     let mut record = reenact();
-    record.args(["record", "--quiet", "--rerunnable", "--output"]).arg(&trace);
-    record.args(["--", "sh", "-c", SCRIPT]).current_dir(&work).stdin(Stdio::null());
+    record.args(["record", "--quiet", "--rerunnable"]).args(options).arg("--output").arg(&trace);
+    record.arg("--").args(command).current_dir(&work).stdin(Stdio::null());
     let output = record.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     trace
@@ -180,16 +189,29 @@ fn executed(trace: &Path) -> Output {
 #[test]
 fn traces_that_lie_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
-    let trace = recorded(directory.path());
-    let sound = executed(&trace);
-    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
-    let from = Trace::open(&trace).unwrap();
+    let trace = recorded(directory.path(), &[], &["sh", "-c", SCRIPT]);
+    lies_do_no_harm(directory.path(), &trace, FEW);
+}
+
+#[test]
+fn lies_about_threads_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = threads(directory.path());
+    let trace = recorded(directory.path(), &["--serialize"], &[&program]);
+    lies_do_no_harm(directory.path(), &trace, FEW / 2);
+}
+
+fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64) {
+    let sound = executed(trace);
+    let told = String::from_utf8_lossy(&sound.stderr);
+    assert!([0, 4].contains(&sound.status.code().unwrap_or(-1)), "{told}");
+    let from = Trace::open(trace).unwrap();
     let is_long = std::env::var_os("REENACT_SOAK").is_some();
     let seed = std::env::var("REENACT_SEED").ok().and_then(|seed| seed.parse().ok());
     let mut codes = [0u64; 6];
-    for round in 0..if is_long { MANY } else { FEW } {
+    for round in 0..if is_long { MANY } else { few } {
         let seed = seed.unwrap_or(0x5eed) + round;
-        let to = directory.path().join("lying.rnt");
+        let to = directory.join("lying.rnt");
         lying(&from, &to, &mut Random(seed));
         let output = executed(&to);
         let told = String::from_utf8_lossy(&output.stderr);
@@ -200,9 +222,9 @@ fn traces_that_lie_do_no_harm() {
             output.status.signal()
         );
         codes[code as usize] += 1;
-        let names = fs::read_dir(directory.path().join("work")).unwrap();
+        let names = fs::read_dir(directory.join("work")).unwrap();
         assert_eq!(names.count(), 1, "seed {seed}: it made files");
-        assert_eq!(fs::read(directory.path().join("work/a")).unwrap(), b"first\n");
+        assert_eq!(fs::read(directory.join("work/a")).unwrap(), b"first\n");
     }
     assert!(codes[1] + codes[4] > codes[0], "few lies are found: {codes:?}");
 }

@@ -41,6 +41,7 @@ pub fn columns() -> Vec<Field> {
         ("data_length", Type::Long),
         ("data_hash", Type::Hash),
         ("site", Type::Long),
+        ("user_ns", Type::Long),
     ]
     .map(|(name, ty)| Field::new(name, ty))
     .into()
@@ -88,6 +89,7 @@ impl Seen<'_> {
         row.number(data.map(|data| data.length as i64));
         row.hash(data.and_then(|data| data.hash));
         row.number(call.site as i64);
+        row.number(moment.user_ns.map(|ns| ns as i64));
         row.end();
     }
 

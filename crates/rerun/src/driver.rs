@@ -37,7 +37,7 @@ const TIMES_SLOWER: u32 = 20;
 /// Times in a trace may make no sense.
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// No thread runs longer while others wait.
-const SLICE_MAX: Duration = Duration::from_secs(10);
+const SLICE_MAX: Duration = Duration::from_secs(2);
 /// Maximum size of a mapping whose bytes are in the trace.
 const MAPPED_MAX: usize = 1 << 30;
 

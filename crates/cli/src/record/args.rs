@@ -141,7 +141,7 @@ pub struct Args {
     /// With --rerunnable: let one thread of a process run at a time, so that programs with threads can be
     /// executed again
     ///
-    /// Threads take turns at calls. One that makes no call for 100 ms while others wait lets them run where it
+    /// Threads take turns at calls. One that makes no call for 250 ms while others wait lets them run where it
     /// is, which is marked; a re-execution may then differ.
     #[arg(long, requires = "rerunnable")]
     pub serialize: bool,
