@@ -19,7 +19,8 @@ except ImportError as error:
     sys.exit(77)
 
 # What this kernel says and LTTng's does not know by that name.
-NEWER = {"task_newtask", "nmi_handler", "timer_hrtimer_setup"}
+NEWER = {"task_newtask", "nmi_handler", "timer_hrtimer_setup", "timer_tick_stop", "timer_base_idle",
+         "x86_irq_vectors_x86_platform_ipi_entry", "x86_irq_vectors_x86_platform_ipi_exit"}
 # LTTng has a number, the kernel letters.
 LETTERS = {"rwbs"}
 

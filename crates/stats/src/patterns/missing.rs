@@ -8,7 +8,7 @@ use super::often::{COUNTED_MAX, OFTEN, Often};
 use render::amounts::{counted, show_count};
 
 /// Fewer failed lookups are part of what it costs to start a program.
-const OF_PROCESS_MIN: u64 = 32;
+const OF_PROCESS_MIN: u64 = 100;
 /// Limit for the bytes of the paths that are counted.
 const BYTES_MAX: usize = 16 << 20;
 
