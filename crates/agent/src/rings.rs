@@ -195,6 +195,10 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
                 operations::submit(context, flight, &given);
             }
             core::hint::black_box(&taken);
+            if is_polled {
+                // They may be completed, and found by another thread, as soon as they are in the queue.
+                Stream::publish(context);
+            }
         });
         Some((batch, copied))
     })

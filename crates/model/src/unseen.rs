@@ -277,6 +277,12 @@ impl Unseen {
         std::mem::take(&mut self.given)
     }
 
+    /// Returns true if a process has rings that are captured and that the kernel polls: its calls then
+    /// count again what the kernel has not taken yet.
+    pub fn is_polled(&self, process: u32) -> bool {
+        self.polled.contains(&process)
+    }
+
     /// Returns the processes that submitted requests since the last call of this method.
     pub fn take_askers(&mut self) -> Vec<Asker> {
         std::mem::take(&mut self.askers)

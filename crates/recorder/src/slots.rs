@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ring::{Arena, POOL_BYTES, QUEUE, Reader, SLOTS, Slot, slot_state};
 use syscalls::record::{GapWhy, Start};
@@ -24,6 +25,8 @@ const CALL_BYTES_MIN: u64 = 48;
 /// How often slots are read in turn, in a round, because completions in one wait for submissions in
 /// another.
 const PATIENCE_MAX: usize = 1024;
+/// How long a completion waits for its submission.
+const SUBMISSION_WAIT: Duration = Duration::from_millis(500);
 /// Bytes read in the order of time before other work has its turn.
 const ORDERED_BYTES: u64 = 4 << 20;
 
@@ -57,6 +60,8 @@ struct Thread {
     start_told: bool,
     /// Number of bytes published before the other slots were looked at.
     seen: u64,
+    /// Since when it stands at a completion whose submission was not read, and where that is.
+    waits: Option<(Instant, u64)>,
 }
 
 /// What reading a slot has shown.
@@ -209,8 +214,7 @@ impl Slots {
         in_use.iter().any(waits)
     }
 
-    /// Reads on where slots wait for each other. What they wait for was published before they were
-    /// read, unless there is none.
+    /// Reads on where slots wait for each other.
     fn read_what_waits(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
         let mut bytes = 0;
         for _ in 0..PATIENCE_MAX {
@@ -222,11 +226,26 @@ impl Slots {
                 break;
             }
             if more == 0 {
-                bytes += in_use.iter().map(|&index| self.read(index, out, news)).sum::<u64>();
+                let mut late = in_use;
+                late.retain(|&index| self.has_waited(index));
+                bytes += late.iter().map(|&index| self.read(index, out, news)).sum::<u64>();
                 break;
             }
         }
         bytes
+    }
+
+    /// Whether a slot stands at the same completion for long: there is no submission of it. Those to a
+    /// ring that the kernel polls may be published after it.
+    fn has_waited(&mut self, index: usize) -> bool {
+        let Some(thread) = &mut self.threads[index] else { return false };
+        let at = thread.reader.consumed();
+        let (since, position) = *thread.waits.get_or_insert((Instant::now(), at));
+        if thread.stream.next_tsc().is_none() || position != at {
+            thread.waits = None;
+            return false;
+        }
+        since.elapsed() >= SUBMISSION_WAIT
     }
 
     /// Reads a slot up to a completion whose submission was not read yet.
@@ -354,6 +373,7 @@ impl Slots {
                 image_told: 0,
                 start_told: false,
                 seen: 0,
+                waits: None,
             })
         });
         thread.stream.patient = self.patient;

@@ -150,7 +150,9 @@ impl Planner<'_> {
             // What it submitted is replayed as calls.
             Treatment::Skip(_)
                 if said.replay == syscalls::Replay::LeftOut
-                    && u64::try_from(ret).unwrap_or(0) <= operations_of(event) =>
+                    && (u64::try_from(ret).unwrap_or(0) <= operations_of(event)
+                        || said.act == Act::SubmitToRing
+                            && self.unseen.is_polled(self.lines[index].process)) =>
             {
                 Treatment::Simulate
             }
