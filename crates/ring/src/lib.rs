@@ -261,7 +261,8 @@ pub mod answer {
     pub const SEGMENT: u32 = 5;
     /// To USER_CHANGED: the arena can only be sent through a socket.
     pub const NEEDS_SOCKET: u32 = 6;
-    /// To WATCH: not this memory, but other memory of the process may be.
+    /// To WATCH: not this memory, but other memory of the process may be. To COLLECT: none of it is
+    /// watched.
     pub const NOT_THIS: u32 = 7;
     /// To CALL and MADE: argument 0 is the result of the call.
     pub const GIVEN: u32 = 8;
