@@ -7,6 +7,7 @@ mod result;
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -217,6 +218,10 @@ fn execute(
         };
         start_thread("wait", wait).map_err(|error| failed(&error))?
     };
+    let rules = replay::jail::rules_of_a_reader().map_err(|error| failed(&error))?;
+    if rules.is_none() {
+        message::warn("this kernel has no Landlock: the agent alone holds the program back");
+    }
     let program = Program {
         name: OsStr::from_bytes(first.path.as_bytes()),
         args: &[],
@@ -228,6 +233,7 @@ fn execute(
             ignored: first.ignored,
             blocked: first.blocked,
             stack: first.stack,
+            held_by: rules.as_ref().map(AsFd::as_fd),
         }),
     };
     let result = std::thread::scope(|scope| {
