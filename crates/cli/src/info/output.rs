@@ -58,6 +58,11 @@ fn whence(out: &mut String, trace: &Trace, overview: &Overview) {
     if !preamble.options.is_empty() {
         line(out, "options", &escaped(preamble.options.as_bytes()));
     }
+    if let Some(part) = origin::selection(preamble) {
+        let part = escaped(part.as_bytes());
+        let text = "what follows processes, descriptors and directories has no contents";
+        line(out, "filtered", &format!("calls of {part}; {text}; other calls are not there"));
+    }
     line(out, "kernel", &escaped(origin::kernel(preamble).as_bytes()));
     line(out, "machine", &escaped(origin::machine(preamble).as_bytes()));
     line(out, "span", &show_time(overview.span_ns));
@@ -107,7 +112,9 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
     };
     let checked = if verified { "every byte was checked" } else { "checked by counts" };
     let unseen = overview.not_seen.in_words(|_| true);
+    let is_partial = origin::selection(trace.preamble()).is_some();
     let complete = match report {
+        report if report.complete && is_partial => "yes, of the calls that were asked for",
         report if report.complete && unseen.is_some() => "every call is recorded",
         report if report.complete => "yes",
         report if report.sound() => "no, but sound",
@@ -422,6 +429,7 @@ fn origin_json(json: &mut Json<'_>, trace: &Trace) {
     json.key("command").array(|json| preamble.command.iter().for_each(|word| json.bytes(word)));
     json.key("recorder_version").str(&preamble.recorder_version);
     json.key("options").str(&preamble.options);
+    json.key("filtered").optional_str(origin::selection(preamble));
     json.key("host").str(&preamble.host);
     json.key("kernel").str(&preamble.kernel);
     json.key("cpu").str(&preamble.cpu);
