@@ -16,6 +16,7 @@ mod manual;
 mod merge;
 mod message;
 mod output;
+mod predict;
 mod progress;
 mod record;
 mod repair;
@@ -84,6 +85,7 @@ enum Command {
     Cat(cat::Args),
     Replay(replay::Args),
     Rerun(rerun::Args),
+    Predict(predict::Args),
     Report(report::Args),
     Export(export::Args),
     Import(import::Args),
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Rerun(args) => rerun::run(args),
+            Command::Predict(args) => predict::run(&args),
             Command::Report(args) => report::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),

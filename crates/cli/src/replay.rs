@@ -10,7 +10,8 @@ mod root;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -208,6 +209,9 @@ fn in_jail(
         if args.cold {
             root::make_cold();
         }
+        if let Some(gate) = args.gate {
+            wait_at(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")))?;
+        }
         let _ = File::from(OwnedFd::from(go)).write_all(b"!");
     }
     let mut bytes = Vec::new();
@@ -224,6 +228,14 @@ fn in_jail(
             Err(fail(&format!("what ran in the jail was killed by signal {signal}")))
         }
     }
+}
+
+/// Tells on a descriptor that the files are there, and waits for an answer.
+fn wait_at(gate: RawFd) -> io::Result<()> {
+    // SAFETY: who starts us names a socket that it gave us for this alone, and once.
+    let mut gate = unsafe { UnixStream::from_raw_fd(gate) };
+    gate.write_all(b"!")?;
+    gate.read_exact(&mut [0])
 }
 
 /// Limit for the text sent from the jail before the replay.
