@@ -151,7 +151,7 @@ impl Ground {
     /// First what the volume's client holds, then what is below.
     fn write_back(&self) {
         for directory in [&self.root, self.top()] {
-            let _ = File::open(directory).map(|open| rustix::fs::syncfs(open));
+            let _ = File::open(directory).map(rustix::fs::syncfs);
         }
     }
 
