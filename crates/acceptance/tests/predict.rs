@@ -17,6 +17,7 @@ fn main() -> ExitCode {
             (!has_memory_controller()).then_some("the memory controller of control groups");
         let fuse = (!std::path::Path::new("/dev/fuse").exists()).then_some("/dev/fuse");
         trials.add_for_both("in_a_directory", None, in_a_directory);
+        trials.add_for_both("executed_again", None, executed_again);
         trials.add_for_both("a_command_that_fails", None, a_command_that_fails);
         trials.add_for_both("words_that_make_no_sense", None, words_that_make_no_sense);
         trials.add("refused_with_what_to_do", Who::User, None, refused_with_what_to_do);
@@ -66,12 +67,16 @@ struct Recorded {
 }
 
 fn recorded(stage: &Stage, who: Who) -> Result<Recorded, Complaint> {
+    recorded_with(stage, who, &[])
+}
+
+fn recorded_with(stage: &Stage, who: Who, more: &[&str]) -> Result<Recorded, Complaint> {
     let place = Place::new(stage, who)?;
     place.write("was-there", b"content")?;
     place.write("work.py", WORK.as_bytes())?;
     let trace = place.trace("work.rnt");
     let mut command = place.command(&stage.reenact);
-    command.args(["record", "--quiet", "--output"]).arg(&trace);
+    command.args(["record", "--quiet", "--output"]).arg(&trace).args(more);
     place.run(command.args(["--", "python3", "-S", "work.py"]))?.success("the recording")?;
     Ok(Recorded { place, trace })
 }
@@ -95,7 +100,7 @@ impl Recorded {
             ensure!(number(one, "seconds") > 0.0 && number(one, "user_s") > 0.0, "{one}");
             ensure!(number(one, "allocated_bytes") >= 8e6, "8 MiB were written: {one}");
             let changed = one["changed"].as_array().map_or(0, Vec::len);
-            ensure!(changed > 0, "no call changed: {one}");
+            ensure!(changed > 0 || one["method"] == "rerun", "no call changed: {one}");
         }
         Ok(all)
     }
@@ -147,6 +152,21 @@ fn in_a_directory(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let told = one["error"].as_f64().unwrap_or(f64::NAN);
     ensure!((told - error).abs() < 0.001, "{told} is not {error}");
     nothing_is_left(&recorded.place)
+}
+
+/// By both methods; what was not recorded for it cannot be executed again, which is said.
+fn executed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded_with(stage, who, &["--rerunnable"])?;
+    let all = recorded.predicted(stage, &["--on", ".", "--method", "both"])?;
+    let methods: Vec<_> = all.iter().map(|one| one["method"].as_str()).collect();
+    ensure!(methods == [Some("replay"), Some("rerun")], "{methods:?}");
+    nothing_is_left(&recorded.place)?;
+    let plain = self::recorded(stage, who)?;
+    let more = ["--on", ".", "--method", "rerun"];
+    let outcome = plain.place.run(&mut plain.command(stage, &more))?;
+    ensure!(outcome.status.code() == Some(1), "{}", outcome.status);
+    ensure!(outcome.text().contains("--rerunnable"), "{}", outcome.text());
+    nothing_is_left(&plain.place)
 }
 
 fn a_command_that_fails(stage: &Stage, who: Who) -> Result<(), Complaint> {

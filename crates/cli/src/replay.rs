@@ -5,13 +5,12 @@ mod calls;
 mod interrupt;
 mod log;
 mod report;
-mod root;
+pub mod root;
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -97,13 +96,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     failure::verdict(printed, report.verdict(&from))
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 /// Returns user and group of the first program.
-fn first_user(trace: &Trace) -> Option<(u32, u32)> {
+pub fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     trace.events().flatten().find_map(|next| match next.event.kind {
         EventKind::State(state) => Some((state.uids[3], state.gids[3])),
         _ => None,
@@ -210,7 +209,7 @@ fn in_jail(
             root::make_cold();
         }
         if let Some(gate) = args.gate {
-            wait_at(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")))?;
+            root::wait_at(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")))?;
         }
         let _ = File::from(OwnedFd::from(go)).write_all(b"!");
     }
@@ -230,19 +229,11 @@ fn in_jail(
     }
 }
 
-/// Tells on a descriptor that the files are there, and waits for an answer.
-fn wait_at(gate: RawFd) -> io::Result<()> {
-    // SAFETY: who starts us names a socket that it gave us for this alone, and once.
-    let mut gate = unsafe { UnixStream::from_raw_fd(gate) };
-    gate.write_all(b"!")?;
-    gate.read_exact(&mut [0])
-}
-
 /// Limit for the text sent from the jail before the replay.
 const HEARD_BYTES_MAX: u32 = 64 << 10;
 
 /// Waits until the image is ready. Returns the text sent from the jail, escaped.
-fn heard(from: &mut File) -> io::Result<String> {
+pub fn heard(from: &mut File) -> io::Result<String> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
     let len = u32::from_le_bytes(len).min(HEARD_BYTES_MAX);

@@ -83,16 +83,16 @@ impl Measured {
                 said[key].as_f64().ok_or_else(|| format!("the re-execution said no '{key}'"))?;
             Ok::<_, String>(ns / 1e9)
         };
-        let diverged = match &said["diverged"] {
-            Value::Null | Value::Bool(false) => None,
-            Value::String(why) => Some(format!("it diverged: {why}")),
-            _ => Some("it diverged; `reenact rerun` says where".into()),
-        };
+        let why = said["divergence"]["what"].as_str().or(said["failed"].as_str());
+        let diverged = (said["diverged"] == true || said["failed"].is_string())
+            .then(|| format!("it diverged: {}", why.unwrap_or("`reenact rerun` says where")));
+        let mismatches = &said["files"]["mismatches"];
+        let different = ["return", "data"].iter().filter_map(|key| mismatches[key].as_u64()).sum();
         Ok(Measured {
             seconds: seconds("elapsed_ns")?,
             user_s: seconds("user_ns")?,
             system_s: seconds("system_ns")?,
-            different: u64::from(diverged.is_some()),
+            different,
             incomplete: diverged,
             ..Measured::default()
         })
@@ -131,10 +131,11 @@ mod tests {
     #[test]
     fn a_rerun_is_understood() {
         let text =
-            r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":null}"#;
+            r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":false}"#;
         let read = Measured::of_rerun(text).unwrap();
         assert_eq!((read.seconds, read.user_s, read.incomplete), (2.0, 1.0, None));
-        let text = r#"{"elapsed_ns":2,"user_ns":1,"system_ns":0,"diverged":{"seq":1}}"#;
+        let text = r#"{"elapsed_ns":2,"user_ns":1,"system_ns":0,"diverged":true,
+            "divergence":{"seq":1,"what":"x"}}"#;
         assert!(Measured::of_rerun(text).unwrap().incomplete.is_some());
     }
 }

@@ -162,48 +162,53 @@ impl<'a> Stand<'a> {
             }
         }
     }
+
+    /// Runs a command of ours on the trace, which waits at a gate when its files are there. Returns what it
+    /// printed.
+    fn led(&self, words: &[&str], follows: Follows) -> Result<String, Error> {
+        let job = self.job;
+        let (mut ours, theirs) = UnixStream::pair().map_err(Error::of("a socket"))?;
+        let (out, told) = (scratch()?, scratch()?);
+        let mut command = Command::new(&job.reenact);
+        command.args(words).args(["--gate", &theirs.as_raw_fd().to_string()]);
+        command.arg("--root").arg(self.ground.root()).arg(&job.trace);
+        command.stdin(Stdio::null()).stdout(again(&out)?).stderr(again(&told)?);
+        self.enters(&mut command)?;
+        let passed = theirs.as_raw_fd();
+        // SAFETY: fcntl changes a flag of a descriptor of the child alone.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(passed, libc::F_SETFD, 0) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
+        let mut child = command.spawn().map_err(Error::of(job.reenact.display()))?;
+        drop(theirs);
+        // Without an announcement it failed, which its messages tell.
+        if ours.read_exact(&mut [0]).is_ok() {
+            if let Err(error) = self.begins(self.beside()) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+            let _ = ours.write_all(b"!");
+        }
+        let status = match follows {
+            Follows::Everything => self.follow(&mut child)?,
+            Follows::Nothing => child.wait().map_err(Error::of("waiting for the re-execution"))?,
+        };
+        match status.code() {
+            Some(0 | DIFFERENT) => Ok(text(out)),
+            _ => Err(died(self, words[0], status, &told)),
+        }
+    }
 }
 
 /// Replays the trace, with the time that threads computed.
 pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    let (mut ours, theirs) = UnixStream::pair().map_err(Error::of("a socket"))?;
-    let (out, told) = (scratch()?, scratch()?);
-    let mut command = Command::new(&job.reenact);
-    command.args([
-        "replay",
-        "--json",
-        "--pace",
-        "think",
-        "--gate",
-        &theirs.as_raw_fd().to_string(),
-    ]);
-    command.arg("--root").arg(stand.ground.root()).arg(&job.trace);
-    command.stdin(Stdio::null()).stdout(again(&out)?).stderr(again(&told)?);
-    stand.enters(&mut command)?;
-    let passed = theirs.as_raw_fd();
-    // SAFETY: fcntl changes a flag of a descriptor of the child alone.
-    unsafe {
-        command.pre_exec(move || match libc::fcntl(passed, libc::F_SETFD, 0) {
-            -1 => Err(std::io::Error::last_os_error()),
-            _ => Ok(()),
-        });
-    }
-    let mut child = command.spawn().map_err(Error::of(job.reenact.display()))?;
-    drop(theirs);
-    // Without an announcement it failed, which its messages tell.
-    if ours.read_exact(&mut [0]).is_ok() {
-        let began = stand.begins(stand.beside());
-        if let Err(error) = began {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
-        let _ = ours.write_all(b"!");
-    }
-    let status = stand.follow(&mut child)?;
-    ended(&stand, "the replay", status, &told)?;
-    let mut measured = Measured::of_replay(&text(out)).map_err(Error::Failed)?;
+    let out = stand.led(&["replay", "--json", "--pace", "think"], Follows::Everything)?;
+    let mut measured = Measured::of_replay(&out).map_err(Error::Failed)?;
     measured.allocated_bytes = stand.ground.allocated();
     Ok(measured)
 }
@@ -211,22 +216,18 @@ pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Er
 /// Executes the program again, its calls on files made for real.
 pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    image(&stand)?;
-    let (out, told) = (scratch()?, scratch()?);
-    let mut command = Command::new(&job.reenact);
-    command.args(["rerun", "--json", "--files", "real", "--root"]).arg(stand.ground.root());
-    command.arg(&job.trace).stdin(Stdio::null()).stdout(again(&out)?).stderr(again(&told)?);
-    stand.enters(&mut command)?;
-    stand.begins(0)?;
-    let mut child = command.spawn().map_err(Error::of(job.reenact.display()))?;
-    let status = child.wait().map_err(Error::of("waiting for the re-execution"))?;
-    ended(&stand, "the re-execution", status, &told)?;
-    // What the program printed comes before the result.
-    let out = text(out);
-    let last = out.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
-    let mut measured = Measured::of_rerun(last).map_err(Error::Failed)?;
+    let out = stand.led(&["rerun", "--json", "--files", "real"], Follows::Nothing)?;
+    let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
     measured.allocated_bytes = stand.ground.allocated();
     Ok(measured)
+}
+
+/// What is added to the memory of a run: all that it has for itself, or what it had before the program
+/// started, which then has memory of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Everything,
+    Nothing,
 }
 
 /// Runs a command on the files that the recording began with; `REENACT_ROOT` says where they are.
@@ -268,13 +269,6 @@ fn image(stand: &Stand<'_>) -> Result<(), Error> {
     match status.success() {
         true => Ok(()),
         false => Err(died(stand, "the image", status, &told)),
-    }
-}
-
-fn ended(stand: &Stand<'_>, what: &str, status: ExitStatus, told: &File) -> Result<(), Error> {
-    match status.code() {
-        Some(0 | DIFFERENT) => Ok(()),
-        _ => Err(died(stand, what, status, told)),
     }
 }
 

@@ -276,6 +276,20 @@ pub mod answer {
     pub const TRAP: u32 = 12;
 }
 
+/// What a thread of a re-execution has used up to some moment.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The time stamp counter.
+    pub tsc: u64,
+    /// CPU time, to the microsecond.
+    pub cpu_ns: u64,
+    /// How often it gave the CPU up, to wait for something.
+    pub waits: u64,
+    /// How often the CPU was taken from it.
+    pub put_off: u64,
+}
+
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
 /// supervisor writes it before it answers.
 #[repr(C)]
@@ -288,6 +302,9 @@ pub struct Reply {
     pub fills: u64,
     /// Where the program makes the call: written by the agent.
     pub site: u64,
+    /// What the thread had used when the program went on after its last call, and has used now: written by
+    /// the agent.
+    pub stood: [Standing; 2],
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],
