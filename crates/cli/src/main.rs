@@ -17,6 +17,7 @@ mod merge;
 mod message;
 mod output;
 mod pager;
+mod predict;
 mod progress;
 mod record;
 mod repair;
@@ -90,6 +91,7 @@ enum Command {
     Cat(cat::Args),
     Replay(replay::Args),
     Rerun(rerun::Args),
+    Predict(predict::Args),
     Report(report::Args),
     Export(export::Args),
     Import(import::Args),
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Rerun(args) => rerun::run(args),
+            Command::Predict(args) => predict::run(&args),
             Command::Report(args) => report::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),

@@ -216,6 +216,9 @@ fn in_jail(
         if args.cold {
             root::make_cold();
         }
+        if let Some(gate) = args.gate {
+            root::wait_at(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")))?;
+        }
         let _ = File::from(OwnedFd::from(go)).write_all(b"!");
     }
     let mut bytes = Vec::new();

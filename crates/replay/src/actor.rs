@@ -25,7 +25,7 @@ use crate::jail::Powers;
 use crate::lane::Mood;
 use crate::log::{About, Came, Line};
 use crate::made::Made;
-use crate::outcome::{DifferingPart, Example, Outcome, Stopped, Tally, shown};
+use crate::outcome::{CpuTime, DifferingPart, Example, Outcome, Stopped, Tally, shown};
 use crate::shared::{Shared, Still};
 use crate::space::Medium;
 use crate::task::{Body, Descriptors, Directories, End, Ended, spawn_process, spawn_thread};
@@ -123,6 +123,7 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         shared.give_back(batch);
     }
     shared.count_busy(false);
+    actor.tally.cpu = CpuTime::of_thread();
     shared.add(&lane.counts, actor.tally);
 }
 

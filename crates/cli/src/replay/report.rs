@@ -423,6 +423,9 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("comparison_s").float(run.comparison_s);
     json.key("rest_s").float(run.rest_s());
     json.key("recorded_s").float(outcome.recorded_s);
+    json.key("user_ns").uint(outcome.cpu.user_ns);
+    json.key("system_ns").uint(outcome.cpu.system_ns);
+    json.key("allocated_bytes").uint(run.allocated_bytes);
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));
     }
@@ -448,6 +451,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
 
 fn write_latency(json: &mut Json<'_>, all: &Latencies) {
     json.key("count").uint(all.count());
+    json.key("sum").uint(all.sum());
     json.key("median").uint(all.permille(500));
     json.key("p99").uint(all.permille(990));
     json.key("max").uint(all.max());

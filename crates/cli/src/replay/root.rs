@@ -1,7 +1,10 @@
 //! The root directory of a replay.
 
 use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use replay::jail::{Directory, refuse_whole_system};
@@ -119,4 +122,12 @@ pub fn make_cold() {
     if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
         crate::message::warn(&format!("the caches could not be dropped: {error}"));
     }
+}
+
+/// Tells on a descriptor that the files are there, and waits for an answer.
+pub fn wait_at(gate: RawFd) -> io::Result<()> {
+    // SAFETY: who starts us names a socket that it gave us for this alone, and once.
+    let mut gate = unsafe { UnixStream::from_raw_fd(gate) };
+    gate.write_all(b"!")?;
+    gate.read_exact(&mut [0])
 }

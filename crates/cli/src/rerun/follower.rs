@@ -25,7 +25,7 @@ use trace::Trace;
 use super::args::Args;
 use crate::failure::Failure;
 use crate::message;
-use crate::replay::root::{Filling, Root, make_cold};
+use crate::replay::root::{Filling, Root, make_cold, wait_at};
 use crate::replay::{first_user, heard, is_root};
 
 /// What the warden says: the files are there; what follows is text; what follows are findings.
@@ -275,6 +275,9 @@ fn guard(
     }
     if args.cold {
         make_cold();
+    }
+    if let Some(descriptor) = args.gate {
+        wait_at(descriptor).map_err(|error| format!("--gate {descriptor}: {error}"))?;
     }
     let said = says.write_all(&[READY]);
     let _ = File::from(OwnedFd::from(go)).write_all(b"!");
