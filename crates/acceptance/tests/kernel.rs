@@ -29,6 +29,7 @@ const BY_NUMBERS: &[(&str, Check)] = &[
     ("by_perf", by_perf),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
+    ("pages_of_files_are_moved_and_touched", pages_of_files),
     ("only_those_are_kept_that_were_asked_for", only_those_are_kept_that_were_asked_for),
 ];
 
@@ -200,6 +201,10 @@ fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Com
 
 fn waits_are_explained_as_they_were_built(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     holds(stage, place, "waits.py")
+}
+
+fn pages_of_files(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "pages.py")
 }
 
 fn only_those_are_kept_that_were_asked_for(stage: &Stage, place: &Place) -> Result<(), Complaint> {

@@ -252,16 +252,17 @@ impl Bench {
         for ((what, name, _), of_it) in beside.iter().zip(&figures) {
             let (mean, half) = difference(&alone, &of_it.wall_s);
             let each = of_it.bytes as f64 / of_it.events.max(1) as f64;
+            let is_counted = |text: String| if of_it.events == 0 { "-".into() } else { text };
             println!(
-                "{name:<14} {:>9.3} {:>+9.2}% +- {:>5.2}% {:>10.3} {:>10.2} {:>12} {:>8.1} {:>8}",
+                "{name:<14} {:>9.3} {:>+9.2}% +- {:>5.2}% {:>10.3} {:>10.2} {:>12} {:>8} {:>8}",
                 middle(of_it.wall_s.clone()),
                 100.0 * mean,
                 100.0 * half,
                 middle(of_it.cpu_s.clone()),
                 of_it.bytes as f64 / 1e6,
-                of_it.events,
-                each,
-                of_it.lost,
+                is_counted(of_it.events.to_string()),
+                is_counted(format!("{each:.1}")),
+                is_counted(of_it.lost.to_string()),
             );
             if *what != Beside::Written {
                 continue;
@@ -375,6 +376,8 @@ impl Bench {
 fn instance() -> Result<(), Complaint> {
     let instance = format!("{INSTANCES}/{UNREAD}");
     let failed = |error: std::io::Error| format!("{instance}: {error}");
+    // One may be left of a benchmark that was ended.
+    remove(UNREAD);
     fs::create_dir(&instance).map_err(failed)?;
     let set = |file: &str, value: &str| fs::write(format!("{instance}/{file}"), value);
     set("trace_clock", "x86-tsc").map_err(failed)?;
