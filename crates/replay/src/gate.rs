@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Polls before somebody sleeps.
-const SPINS: u32 = 1000;
+const SPINS: u32 = 100;
 /// How long a sleep lasts at most: whoever should wake the sleeper may be gone.
 const SLEEP: Duration = Duration::from_millis(100);
 /// Maximum number of calls: their numbers are futex words.
