@@ -168,7 +168,7 @@ impl Files for Led {
         }
         loop {
             match self.gate.came(seq, LOOK_EVERY) {
-                Came::Made(ns) => return Ok(Some(ns)),
+                Came::Made(ns) => return Ok(ns),
                 Came::NotMade => return Ok(None),
                 Came::Stopped => return Err("its calls on files could not be made again".into()),
                 Came::Pending => {}

@@ -34,15 +34,14 @@ impl Actor<'_> {
         let Some(had) = had else { return };
         let now = self.cpu_clock().unwrap_or(had);
         let cpu = now.saturating_sub(had).saturating_sub(asking());
-        self.took_ns += clock::to_ns(ticks);
+        self.took_ns = Some(self.took_ns.unwrap_or(0) + clock::to_ns(ticks));
         self.took_cpu_ns += cpu.as_nanos() as u64;
     }
 
     /// Tells the leader that the action of a call is done.
     pub(super) fn tell_leader(&mut self, seq: u64) {
         if let Some(gate) = &self.shared.options.gate {
-            let [ns, cpu_ns] = [&mut self.took_ns, &mut self.took_cpu_ns].map(std::mem::take);
-            gate.made(seq, ns, cpu_ns);
+            gate.made(seq, self.took_ns.take(), std::mem::take(&mut self.took_cpu_ns));
         }
     }
 }
