@@ -54,11 +54,11 @@ fn failure(args: &[&str], code: i32, message: &str) {
 }
 
 const SHOWN: &str = "\
-100       0.000001 +++ launched +++
-100       0.000002 +++ runs [\"cp\", \"/in\", \"a b\"] +++
-100       0.000004 openat(AT_FDCWD</work place>, \"/in\", O_RDONLY) = 3</in> <0.000000700>
-100       0.000005 openat(AT_FDCWD</work place>, \"missing\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000000700>
-100       0.000006 openat(AT_FDCWD</work place>, \"a b\", O_RDONLY) = 4</work place/a b> <0.000000700>
+100                0.000001 +++ launched +++
+100<cp>            0.000002 +++ runs [\"cp\", \"/in\", \"a b\"] +++
+100<cp>            0.000004 openat(AT_FDCWD</work place>, \"/in\", O_RDONLY) = 3</in> <0.000000700>
+100<cp>            0.000005 openat(AT_FDCWD</work place>, \"missing\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000000700>
+100<cp>            0.000006 openat(AT_FDCWD</work place>, \"a b\", O_RDONLY) = 4</work place/a b> <0.000000700>
 ";
 
 #[test]
@@ -66,11 +66,14 @@ fn show_prints_lines() {
     let trace = Traces::new();
     let shown = text(&["show", &trace.sample(End::Whole)]);
     assert!(shown.starts_with(SHOWN), "{shown}");
+    assert!(shown.contains(
+        "100/101<cp>        0.000010 openat(AT_FDCWD</work place>, \"/tmp/\\033[31m\\377\""
+    ));
     assert!(
-        shown.contains("100/101   0.000010 openat(AT_FDCWD</work place>, \"/tmp/\\033[31m\\377\"")
+        shown.contains("100<cp>            0.000014 --- waited 1.5 us for the recorder ---"),
+        "{shown}"
     );
-    assert!(shown.contains("100       0.000014 --- waited 1.5 us for the recorder ---"), "{shown}");
-    assert!(shown.ends_with("100       0.000021 +++ exited with 0 +++\n"), "{shown}");
+    assert!(shown.ends_with("100<cp>            0.000021 +++ exited with 0 +++\n"), "{shown}");
     assert!(!shown.contains('\x1b'), "no colours in a file");
 }
 
@@ -206,7 +209,7 @@ fn a_lost_recorder_is_noticed() {
     assert!(info.contains("complete     NO"), "{info}");
     assert!(info.contains("the trace was not ended: the recorder was lost after"), "{info}");
     failure(&["info", &trace, "--verify"], 3, "is not complete");
-    let output = reenact(&["show", &trace]);
+    let output = reenact(&["show", "--names", &trace]);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("warning"));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with(SHOWN));
@@ -305,7 +308,7 @@ fn follow_goes_on_until_the_end() {
     let bytes = sample::trace(End::Whole);
     let trace = traces.file("growing.rnt", &bytes[..bytes.len() / 3]);
     let child = Command::new(env!("CARGO_BIN_EXE_reenact"))
-        .args(["show", "--follow", &trace])
+        .args(["show", "--follow", "--names", &trace])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
