@@ -78,6 +78,23 @@ fn show_prints_lines() {
 }
 
 #[test]
+fn tables_are_sorted_by_titles_too() {
+    let traces = Traces::new();
+    let trace = traces.sample(End::Whole);
+    let by = |column: &str| text(&["stat", "files", &trace, "--sort", column]);
+    assert_eq!(by("written"), by("write_bytes"));
+    failure(&["stat", "files", &trace, "--sort", "nothing"], 2, "no table here has a column");
+}
+
+#[test]
+fn a_line_of_a_shell_is_no_program() {
+    let place = tempfile::tempdir().unwrap();
+    let trace = place.path().join("none.rnt");
+    let words = ["record", "-o", trace.to_str().unwrap(), "ls | wc -l"];
+    failure(&words, 127, "write `reenact record sh -c 'LINE'`");
+}
+
+#[test]
 fn show_filters() {
     let traces = Traces::new();
     let trace = traces.sample(End::Whole);
@@ -238,7 +255,7 @@ fn what_is_no_trace_is_refused() {
         if command == "cat" {
             args.extend(["--seq", "0"]);
         }
-        failure(&args, 1, "this is no trace: it begins with #!/bin/s");
+        failure(&args, 1, "not a trace of reenact: it begins with #!/bin/s");
     }
     failure(&["show", "/nowhere/at/all"], 1, "No such file or directory");
     // The message names the command that imports such a file.
