@@ -102,6 +102,12 @@ fn views_fit(stage: &Stage, who: Who) -> Result<(), Complaint> {
     looks(stage, &place, "run.rnt")?;
     let calls = run(stage, &place, &["stat", "run.rnt"])?;
     ensure!(calls.text().contains("fsync"), "{}", calls.text());
+    // With several processes, each line says which program it is of; structs are cut short.
+    let show = run(stage, &place, &["show", "run.rnt", "--call", "newfstatat,getdents64"])?.text();
+    ensure!(show.contains("<ls> ") && show.contains("<python3"), "no names: {show}");
+    ensure!(show.contains("st_size=") && !show.contains("st_ino="), "whole structs: {show}");
+    let verbose = run(stage, &place, &["show", "-v", "run.rnt", "--call", "newfstatat"])?.text();
+    ensure!(verbose.contains("st_ino="), "no whole structs: {verbose}");
     let wide = run(stage, &place, &["stat", "run.rnt", "--wide"])?;
     ensure!(!wide.wrapped(COLUMNS).is_empty(), "--wide is as narrow: {}", wide.text());
     let replay = fits(stage, &place, &["replay", "run.rnt"])?;
@@ -161,6 +167,11 @@ fn pager(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let recorded = run(stage, &place, &["record", "--output", "run.rnt", "--", "sh", "-c", ":"])?;
     ensure!(recorded.status.success(), "{}", recorded.text());
+    let alone = run(stage, &place, &["show", "run.rnt"])?.text();
+    ensure!(
+        !alone.lines().any(|line| line.contains('<') && line.find('<') < line.find(' ')),
+        "{alone}"
+    );
     for (words, paged) in [
         (&["show", "run.rnt"][..], true),
         (&["stat", "run.rnt"], true),

@@ -66,7 +66,7 @@ pub struct Args {
     #[command(flatten)]
     only: filter::Options,
 
-    /// Sort the rows by this column, as JSON names it; changes by how great they are
+    /// Sort the rows by this column, as its title or JSON names it; changes by how great they are
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 

@@ -243,7 +243,12 @@ fn data_rules(args: &args::Args) -> DataRules {
 }
 
 fn launch_failure(error: &LaunchError) -> Failure {
-    let text = error.to_string();
+    let mut text = error.to_string();
+    if let LaunchError::Program { program, .. } = error
+        && program.as_bytes().iter().any(|byte| b" |&;<>*$".contains(byte))
+    {
+        text += "; for a line of a shell, write `reenact record sh -c 'LINE'`";
+    }
     match error {
         LaunchError::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             Failure::NotFound(text)

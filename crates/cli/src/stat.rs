@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "by_state")]
     by: Option<By>,
 
-    /// Sort the rows by this column, as JSON names it
+    /// Sort the rows by this column, as its title or JSON names it
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
