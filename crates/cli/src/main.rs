@@ -16,6 +16,8 @@ mod manual;
 mod merge;
 mod message;
 mod output;
+mod pager;
+mod predict;
 mod progress;
 mod record;
 mod repair;
@@ -67,6 +69,11 @@ Examples:
   Will recording work here?
     reenact doctor
 
+Environment:
+  REENACT_PAGER, PAGER  What shows output on a terminal, `less` if neither is
+                        set; `cat` for none
+  NO_COLOR              No colours
+
 {}", failure::exit_code_help())
 )]
 struct Cli {
@@ -84,6 +91,7 @@ enum Command {
     Cat(cat::Args),
     Replay(replay::Args),
     Rerun(rerun::Args),
+    Predict(predict::Args),
     Report(report::Args),
     Export(export::Args),
     Import(import::Args),
@@ -108,6 +116,7 @@ fn main() -> ExitCode {
             Command::Cat(args) => cat::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Rerun(args) => rerun::run(args),
+            Command::Predict(args) => predict::run(&args),
             Command::Report(args) => report::run(args),
             Command::Export(args) => export::run(args),
             Command::Import(args) => import::run(args),
@@ -122,7 +131,9 @@ fn main() -> ExitCode {
         },
         Err(error) => return command_line(&error),
     };
-    result.unwrap_or_else(Failure::report)
+    let code = result.unwrap_or_else(Failure::report);
+    pager::finish();
+    code
 }
 
 /// Prints help, the version, or an error in the command line.

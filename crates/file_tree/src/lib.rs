@@ -4,6 +4,7 @@
 //! A tree may be hostile: the kernel resolves every path inside its root, links at the end of a
 //! path are not followed, and only regular files are opened for reading.
 
+mod allocated;
 mod content;
 mod want;
 

@@ -13,6 +13,9 @@ const BUCKETS: usize = (64 - STEP_BITS as usize) * STEPS as usize + STEPS as usi
 pub struct Latencies {
     count: u64,
     max: u64,
+    /// Of all values.
+    #[serde(default)]
+    sum: u64,
     /// Grows to the highest bucket in use.
     buckets: Vec<u32>,
 }
@@ -26,6 +29,7 @@ impl Latencies {
         }
         self.buckets[bucket] = self.buckets[bucket].saturating_add(1);
         self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
         self.max = self.max.max(ns);
     }
 
@@ -39,6 +43,7 @@ impl Latencies {
             *mine = mine.saturating_add(*theirs);
         }
         self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
         self.max = self.max.max(other.max);
     }
 
@@ -50,6 +55,11 @@ impl Latencies {
     /// Largest value.
     pub fn max(&self) -> u64 {
         self.max
+    }
+
+    /// Sum of all values.
+    pub fn sum(&self) -> u64 {
+        self.sum
     }
 
     /// Returns the value that `permille` thousandths of the values do not exceed.
@@ -125,6 +135,6 @@ mod tests {
         (1..=1000).for_each(|ns| all.record(ns));
         assert!((500..=532).contains(&all.permille(500)));
         assert!((990..=1000).contains(&all.permille(990)));
-        assert_eq!((all.max(), all.count()), (1000, 1000));
+        assert_eq!((all.max(), all.count(), all.sum()), (1000, 1000, 500_500));
     }
 }

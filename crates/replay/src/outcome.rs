@@ -64,8 +64,34 @@ pub struct Outcome {
     /// What tasks were to compute between calls as the recorded threads did, in nanoseconds, and the
     /// number of calls before which it is not known.
     pub computed: Option<(u64, u64)>,
+    /// CPU time of the tasks, which is that of the calls, of what they compute, and of checking.
+    pub cpu: CpuTime,
     /// Recorded and replayed durations of calls, by name.
     pub latencies: BTreeMap<String, Pair>,
+}
+
+/// CPU time of threads, as the kernel counts it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user space, in nanoseconds.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+}
+
+impl CpuTime {
+    /// Returns what the calling thread has used.
+    pub fn of_thread() -> CpuTime {
+        // SAFETY: an all-zero rusage is valid, and the pointer is to it.
+        let used = unsafe {
+            let mut used: libc::rusage = std::mem::zeroed();
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut used);
+            used
+        };
+        let ns =
+            |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+        CpuTime { user_ns: ns(used.ru_utime), system_ns: ns(used.ru_stime) }
+    }
 }
 
 /// Why a file's content proves nothing.
@@ -269,6 +295,8 @@ impl Outcome {
         for (name, number) in tally.withheld {
             Self::count(&mut self.withheld, &name, number);
         }
+        self.cpu.user_ns += tally.cpu.user_ns;
+        self.cpu.system_ns += tally.cpu.system_ns;
         for (nr, latencies) in tally.latencies.into_calls() {
             let name = syscalls::by_number(u64::from(nr)).map_or("unknown", |row| row.name);
             self.latencies.entry(name.to_string()).or_default().replayed.add(&latencies);
@@ -288,6 +316,8 @@ pub struct Tally {
     pub skipped: BTreeMap<String, u64>,
     /// For [`Outcome::withheld`].
     pub withheld: BTreeMap<String, u64>,
+    /// For [`Outcome::cpu`].
+    pub cpu: CpuTime,
     /// Durations by call number.
     pub latencies: ByCall,
     /// For [`Outcome::start_error`].

@@ -74,6 +74,8 @@ pub struct Findings {
     pub image_unknown_bytes: u64,
     /// Data that is missing in the trace although it has every call.
     pub not_seen: NotSeen,
+    /// Bytes that the files take on disk in the end.
+    pub allocated_bytes: u64,
     /// Seconds needed to build the image.
     pub image_s: f64,
     /// Seconds needed to compare the final files.
@@ -148,6 +150,9 @@ impl Session<'_> {
                 }
                 Err(error) => findings.outcome.stopped = failed(error),
             }
+        }
+        if let Ok(tree) = Tree::open("/".as_ref()) {
+            findings.allocated_bytes = tree.allocated_bytes();
         }
         findings.comparison_s = began.elapsed().as_secs_f64();
         findings

@@ -100,6 +100,11 @@ pub struct Args {
     #[arg(long)]
     pub cold: bool,
 
+    /// For `reenact predict`: say on this descriptor that the files are there, and wait for an answer
+    #[arg(long, value_name = "FD", hide = true, conflicts_with = "repeat",
+        value_parser = clap::value_parser!(i32).range(3..))]
+    pub gate: Option<i32>,
+
     /// Keep the fresh directory
     #[arg(long)]
     pub keep: bool,

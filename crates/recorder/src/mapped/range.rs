@@ -293,7 +293,7 @@ impl Watched {
         }
         let file = path_of(&self.file, about.nlink() != 0);
         let (kept, is_hashed) = match terms.rules.of_path(&file) {
-            DataMode::Full => (terms.data_max, false),
+            DataMode::Full | DataMode::Chosen => (terms.data_max, false),
             DataMode::Hash => (0, true),
             DataMode::None => (0, false),
         };

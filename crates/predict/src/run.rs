@@ -1,0 +1,345 @@
+//! One run on one configuration: lays out the file system, starts the replay (or the program), lets it
+//! build its files, sets the limits, and measures.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::configuration::{Configuration, Limits};
+use crate::ground::Ground;
+use crate::group::{self, Controllers, Group};
+use crate::measured::Measured;
+use crate::pinned::Pinned;
+
+/// How often the memory that a run has for itself is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// Changes of it below this are not followed.
+const STEP_BYTES: u64 = 1 << 20;
+/// Exit code of `replay` and `rerun` for results that came out otherwise.
+const DIFFERENT: i32 = 4;
+
+/// What is common to all runs.
+pub struct Job {
+    /// The program `reenact`.
+    pub reenact: PathBuf,
+    /// The trace, absolute.
+    pub trace: PathBuf,
+    /// Where disk images are made.
+    pub images: PathBuf,
+    /// Their size.
+    pub image_bytes: u64,
+    /// Begin with an empty page cache.
+    pub cold: bool,
+    /// Memory that the recorded program had for itself, which a replay does not use.
+    pub program_bytes: u64,
+    /// What this machine's control groups can do.
+    pub controllers: Controllers,
+    /// Keeps the trace in memory.
+    pinned: Option<Pinned>,
+}
+
+impl Job {
+    /// Begins with defaults.
+    pub fn new(reenact: PathBuf, trace: PathBuf, images: PathBuf) -> Job {
+        Job {
+            reenact,
+            trace,
+            images,
+            image_bytes: 16 << 30,
+            cold: false,
+            program_bytes: 0,
+            controllers: Controllers::here(),
+            pinned: None,
+        }
+    }
+
+    /// Reads the trace into memory and keeps it there. Returns false if that cannot be.
+    pub fn hold_trace(&mut self) -> Result<bool, Error> {
+        self.pinned = Pinned::hold(&self.trace).map_err(Error::of(self.trace.display()))?;
+        Ok(self.pinned.is_some())
+    }
+}
+
+/// By what limits of speed are set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Means {
+    /// There are none.
+    None,
+    /// By the block controller of control groups.
+    Blocks,
+    /// By a file system of our own.
+    Fuse,
+}
+
+impl Means {
+    /// Returns the means for a configuration on this machine.
+    pub fn of(configuration: &Configuration, controllers: &Controllers) -> Means {
+        let limits = &configuration.limits;
+        match limits.any() {
+            false => Means::None,
+            true if configuration.place.has_device() && controllers.see(limits) => Means::Blocks,
+            true => Means::Fuse,
+        }
+    }
+
+    /// Its name for users.
+    pub fn name(self) -> &'static str {
+        match self {
+            Means::None => "-",
+            Means::Blocks => "block controller",
+            Means::Fuse => "FUSE",
+        }
+    }
+}
+
+/// A configuration, made and ready for one run.
+struct Stand<'a> {
+    ground: Ground,
+    group: Group,
+    configuration: &'a Configuration,
+    job: &'a Job,
+}
+
+impl<'a> Stand<'a> {
+    fn new(job: &'a Job, configuration: &'a Configuration) -> Result<Stand<'a>, Error> {
+        let means = Means::of(configuration, &job.controllers);
+        let slowed: Option<&Limits> = (means == Means::Fuse).then_some(&configuration.limits);
+        let ground = Ground::lay(configuration, &job.images, job.image_bytes, slowed)?;
+        let memory = configuration.memory.is_some();
+        let group = Group::new(&job.controllers, memory, means == Means::Blocks)?;
+        Ok(Stand { ground, group, configuration, job })
+    }
+
+    /// The command, in the groups.
+    fn enters(&self, command: &mut Command) -> Result<(), Error> {
+        let doors: Vec<OwnedFd> = self.group.doors()?;
+        // SAFETY: what is called between fork and exec writes to descriptors alone.
+        unsafe { command.pre_exec(move || group::enter(&doors)) };
+        Ok(())
+    }
+
+    /// The files are there: from now on it is measured, so limits begin.
+    fn begins(&self, beside_bytes: u64) -> Result<(), Error> {
+        self.ground.settle(self.job.cold)?;
+        if let Some(bytes) = self.configuration.memory {
+            let bytes = bytes + beside_bytes;
+            self.group.limit_memory(bytes).map_err(|error| self.too_small(&error))?;
+        }
+        if let Some(device) = self.ground.device() {
+            self.group.limit_blocks(device, &self.configuration.limits)?;
+        }
+        Ok(())
+    }
+
+    fn too_small(&self, error: &dyn std::fmt::Display) -> Error {
+        Error::Failed(format!("the memory is too small to begin with: {error}"))
+    }
+
+    /// What a replay has for itself, which is added to the limit.
+    fn beside(&self) -> u64 {
+        self.group.own_bytes().saturating_sub(self.job.program_bytes)
+    }
+
+    /// Waits for a replay, and lets its limit follow what it has for itself.
+    fn follow(&self, child: &mut Child) -> Result<ExitStatus, Error> {
+        let waited = |error| Error::Failed(format!("waiting for the replay: {error}"));
+        let Some(bytes) = self.configuration.memory else { return child.wait().map_err(waited) };
+        let mut beside = self.beside();
+        loop {
+            if let Some(status) = child.try_wait().map_err(waited)? {
+                return Ok(status);
+            }
+            std::thread::sleep(LOOK);
+            let now = self.beside();
+            if now.abs_diff(beside) >= STEP_BYTES && self.group.limit_memory(bytes + now).is_ok() {
+                beside = now;
+            }
+        }
+    }
+
+    /// Runs a command of ours on the trace, which waits at a gate when its files are there. Returns what it
+    /// printed.
+    fn led(&self, words: &[&str], follows: Follows) -> Result<String, Error> {
+        let job = self.job;
+        let (mut ours, theirs) = UnixStream::pair().map_err(Error::of("a socket"))?;
+        let (out, told) = (scratch()?, scratch()?);
+        let mut command = Command::new(&job.reenact);
+        command.args(words).args(["--gate", &theirs.as_raw_fd().to_string()]);
+        command.arg("--root").arg(self.ground.root()).arg(&job.trace);
+        command.stdin(Stdio::null()).stdout(again(&out)?).stderr(again(&told)?);
+        self.enters(&mut command)?;
+        let passed = theirs.as_raw_fd();
+        // SAFETY: fcntl changes a flag of a descriptor of the child alone.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(passed, libc::F_SETFD, 0) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
+        let mut child = command.spawn().map_err(Error::of(job.reenact.display()))?;
+        drop(theirs);
+        // Without an announcement it failed, which its messages tell.
+        if ours.read_exact(&mut [0]).is_ok() {
+            if let Err(error) = self.begins(self.beside()) {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+            let _ = ours.write_all(b"!");
+        }
+        let status = match follows {
+            Follows::Everything => self.follow(&mut child)?,
+            Follows::Nothing => child.wait().map_err(Error::of("waiting for the re-execution"))?,
+        };
+        match status.code() {
+            Some(0 | DIFFERENT) => Ok(text(out)),
+            _ => Err(died(self, words[0], status, &told)),
+        }
+    }
+}
+
+/// Replays the trace, with the time that threads computed.
+pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
+    let stand = Stand::new(job, configuration)?;
+    let out = stand.led(&["replay", "--json", "--pace", "think"], Follows::Everything)?;
+    let mut measured = Measured::of_replay(&out).map_err(Error::Failed)?;
+    measured.allocated_bytes = stand.ground.allocated();
+    Ok(measured)
+}
+
+/// Executes the program again, its calls on files made for real.
+pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
+    let stand = Stand::new(job, configuration)?;
+    let out = stand.led(&["rerun", "--json", "--files", "real"], Follows::Nothing)?;
+    let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
+    measured.allocated_bytes = stand.ground.allocated();
+    Ok(measured)
+}
+
+/// What is added to the memory of a run: all that it has for itself, or what it had before the program
+/// started, which then has memory of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    Everything,
+    Nothing,
+}
+
+/// Runs a command on the files that the recording began with; `REENACT_ROOT` says where they are.
+pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Measured, Error> {
+    let stand = Stand::new(job, configuration)?;
+    image(&stand)?;
+    let told = scratch()?;
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("REENACT_ROOT", stand.ground.root());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(again(&told)?);
+    stand.enters(&mut command)?;
+    stand.begins(0)?;
+    let before = children_cpu();
+    let began = Instant::now();
+    let status = command.status().map_err(Error::of("sh"))?;
+    let seconds = began.elapsed().as_secs_f64();
+    let after = children_cpu();
+    if !status.success() {
+        return Err(died(&stand, "the command of --actual", status, &told));
+    }
+    Ok(Measured {
+        seconds,
+        user_s: after.0 - before.0,
+        system_s: after.1 - before.1,
+        allocated_bytes: stand.ground.allocated(),
+        ..Measured::default()
+    })
+}
+
+/// Builds the files that were there before.
+fn image(stand: &Stand<'_>) -> Result<(), Error> {
+    let told = scratch()?;
+    let mut command = Command::new(&stand.job.reenact);
+    command.arg("image").arg(&stand.job.trace).arg(stand.ground.root());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(again(&told)?);
+    // Pages of files belong to who reads them first.
+    stand.enters(&mut command)?;
+    let status = command.status().map_err(Error::of(stand.job.reenact.display()))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(died(stand, "the image", status, &told)),
+    }
+}
+
+fn died(stand: &Stand<'_>, what: &str, status: ExitStatus, told: &File) -> Error {
+    if stand.group.was_killed() {
+        let bytes = stand.configuration.memory.unwrap_or_default();
+        return Error::Failed(format!("{what} was killed: {bytes} bytes of memory are too little"));
+    }
+    let said = told.try_clone().map(text).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let said = lines[lines.len().saturating_sub(3)..].join("; ");
+    Error::Failed(format!("{what} failed ({status}): {said}"))
+}
+
+/// A file without a name, for what a run prints: it never waits for a reader.
+fn scratch() -> Result<File, Error> {
+    tempfile::tempfile().map_err(Error::of("a temporary file"))
+}
+
+fn again(file: &File) -> Result<Stdio, Error> {
+    Ok(file.try_clone().map_err(Error::of("a temporary file"))?.into())
+}
+
+fn text(mut file: File) -> String {
+    use std::io::Seek;
+    let mut bytes = Vec::new();
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// User and system seconds of all children that have ended.
+fn children_cpu() -> (f64, f64) {
+    // SAFETY: an all-zero rusage is valid, and the pointer is to it.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut used);
+        used
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    (seconds(used.ru_utime), seconds(used.ru_stime))
+}
+
+/// Returns why a user without root cannot have a configuration, and what to do.
+pub fn refused_without_root(configuration: &Configuration, cold: bool) -> Option<String> {
+    let place = &configuration.place;
+    if !place.is_for_anybody() {
+        let instead =
+            "--on DIR works without: a directory of that file system, such as /dev/shm for tmpfs";
+        return Some(format!("--on {place} mounts a file system, which needs root; {instead}"));
+    }
+    if configuration.memory.is_some() {
+        return Some(
+            "--memory sets a limit of a control group, which needs root; without, `systemd-run --user \
+             --scope -p MemoryMax=SIZE reenact predict ...` limits all of it, reenact included"
+                .into(),
+        );
+    }
+    if configuration.limits.any() {
+        return Some(
+            "--limit mounts a FUSE file system or sets a limit of a control group, which needs root; \
+             without, name a directory that is as slow (--on DIR)"
+                .into(),
+        );
+    }
+    cold.then(|| {
+        "--cache cold empties the page cache of the machine, which needs root; --cache warm does not"
+            .to_string()
+    })
+}
+
+/// Makes a path absolute, as runs may have other working directories.
+pub fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    fs::canonicalize(path).map_err(Error::of(path.display()))
+}

@@ -1,0 +1,77 @@
+//! A directory shown once more by FUSE, as slow as it is asked to be: a disk with limits, or a volume
+//! that is reached over a network.
+//!
+//! The kernel caches pages, names and attributes as a client of a network file system does; what it asks
+//! for besides takes its time, by [`speed`]. [`nodes`] knows the files, [`serve`] answers.
+
+mod answers;
+mod nodes;
+mod serve;
+mod speed;
+
+use std::fs::File;
+use std::path::Path;
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use crate::Error;
+use crate::configuration::Limits;
+use serve::Files;
+use speed::Speed;
+
+/// Requests that are dealt with at a time.
+const THREADS: usize = 16;
+
+/// A mounted volume; dropping it unmounts it.
+pub struct Volume {
+    session: Option<BackgroundSession>,
+}
+
+impl Volume {
+    /// Shows the directory `from` at `at`.
+    pub fn mount(from: &Path, at: &Path, limits: &Limits) -> Result<Volume, Error> {
+        raise_descriptors();
+        let top = File::open(from).map_err(Error::of(from.display()))?;
+        let files =
+            Files::new(top.into(), Speed::new(*limits)).map_err(Error::of(from.display()))?;
+        let mut config = Config::default();
+        config.mount_options = vec![
+            MountOption::FSName("reenact".into()),
+            MountOption::Subtype("reenact".into()),
+            MountOption::DefaultPermissions,
+            MountOption::NoDev,
+        ];
+        config.acl = SessionACL::All;
+        config.n_threads = Some(THREADS);
+        config.clone_fd = true;
+        let session = Session::new(files, at, &config).and_then(Session::spawn);
+        let session = session.map_err(|error| {
+            Error::Refused(format!(
+                "a FUSE file system cannot be mounted ({error}): this limit needs /dev/fuse and root"
+            ))
+        })?;
+        Ok(Volume { session: Some(session) })
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            let _ = session.umount_and_join();
+        }
+    }
+}
+
+/// Every file that the kernel knows has a descriptor here.
+fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open");
+    let most = most.ok().and_then(|text| text.trim().parse().ok());
+    for maximum in [most.or(limit.maximum), limit.maximum] {
+        let raised = rustix::process::Rlimit { current: maximum, maximum };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return;
+        }
+    }
+}

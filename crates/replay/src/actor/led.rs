@@ -1,0 +1,68 @@
+//! A task of a replay that is led: it waits until each call may be made, and tells what that took.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::Actor;
+use crate::clock;
+use crate::lane::Mood;
+use crate::outcome::Stopped;
+
+impl Actor<'_> {
+    /// Waits until a call may be made. Returns false if nothing more is to be made.
+    pub(super) fn may_go_on(&self, seq: u64) -> bool {
+        let Some(gate) = &self.shared.options.gate else { return true };
+        if gate.is_open(seq) {
+            return !self.shared.stopping();
+        }
+        self.lane.set_mood(Mood::Rests);
+        let may = self.shared.asleep(|| gate.enter(seq));
+        self.lane.set_mood(Mood::Busy);
+        if !may {
+            self.shared.stop(Stopped::Failed("the program that it follows has ended".into()));
+        }
+        may
+    }
+
+    /// The CPU time of this task, if somebody wants to know.
+    pub(super) fn cpu_clock(&self) -> Option<Duration> {
+        self.shared.options.gate.as_ref().map(|_| cpu_time())
+    }
+
+    /// Adds what making a call has taken. Before that the task had had the CPU for so long.
+    pub(super) fn note_taken(&mut self, ticks: u64, had: Option<Duration>) {
+        let Some(had) = had else { return };
+        let now = self.cpu_clock().unwrap_or(had);
+        let cpu = now.saturating_sub(had).saturating_sub(asking());
+        self.took_ns = Some(self.took_ns.unwrap_or(0) + clock::to_ns(ticks));
+        self.took_cpu_ns += cpu.as_nanos() as u64;
+    }
+
+    /// Tells the leader that the action of a call is done.
+    pub(super) fn tell_leader(&mut self, seq: u64) {
+        if let Some(gate) = &self.shared.options.gate {
+            gate.made(seq, self.took_ns.take(), std::mem::take(&mut self.took_cpu_ns));
+        }
+    }
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills a local struct.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// CPU time that asking for it takes: the least of some tries.
+fn asking() -> Duration {
+    const TRIES: usize = 32;
+    static ASKING: OnceLock<Duration> = OnceLock::new();
+    *ASKING.get_or_init(|| {
+        let tries = std::iter::repeat_with(|| {
+            let before = cpu_time();
+            cpu_time().saturating_sub(before)
+        });
+        tries.take(TRIES).min().unwrap_or_default()
+    })
+}
