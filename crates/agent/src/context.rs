@@ -7,7 +7,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
-use ring::{Arena, Catalog, Slot};
+use ring::{Arena, Catalog, Slot, Standing};
 use syscalls::abi::rings::REGISTERED_MAX;
 
 use crate::aio_contexts::AioContexts;
@@ -63,6 +63,10 @@ pub struct Context {
     pub clockless: Cell<bool>,
     /// Bytes that are copied of the stack of each call.
     pub stack_bytes: Cell<u32>,
+    /// The contents of some calls are left out.
+    pub chooses: Cell<bool>,
+    /// Those of the open call are.
+    pub skips_contents: Cell<bool>,
     /// Either of these: calls do not begin as usual.
     pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
@@ -107,6 +111,8 @@ pub struct Context {
     pub signal_place: Cell<u16>,
     /// In a re-execution: signals that were sent because they came here.
     pub raised: Word,
+    /// The same: what it had used when the program went on after its last call.
+    pub went_on: Cell<Standing>,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -335,6 +341,8 @@ impl Context {
             silent,
             clockless,
             stack_bytes,
+            chooses,
+            skips_contents,
             unusual,
             fault_unsafe,
             mask,
@@ -357,6 +365,7 @@ impl Context {
             has_baton_since,
             signal_place,
             raised,
+            went_on,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -382,6 +391,8 @@ impl Context {
         silent.set(false);
         clockless.set(false);
         stack_bytes.set(0);
+        chooses.set(false);
+        skips_contents.set(false);
         unusual.set(false);
         fault_unsafe.set(false);
         mask.set(0);
@@ -404,6 +415,7 @@ impl Context {
         has_baton_since.set(0);
         signal_place.set(0);
         raised.set(0);
+        went_on.set(Standing { tsc: 0, cpu_ns: 0, waits: 0, put_off: 0 });
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);
@@ -439,7 +451,8 @@ impl Context {
     pub fn set_clockless(&self, clockless: bool) {
         self.clockless.set(clockless);
         let is_serialised = course::is_serialised();
-        self.unusual.set(clockless || self.stack_bytes.get() != 0 || is_serialised);
+        let is_partial = self.stack_bytes.get() != 0 || self.chooses.get();
+        self.unusual.set(clockless || is_partial || is_serialised);
     }
 
     /// Sets the arena to record to.
@@ -447,6 +460,7 @@ impl Context {
         self.arena.set(arena);
         self.arena_at.set(arena.map_or(0, |arena| arena.base() as u64));
         self.stack_bytes.set(arena.map_or(0, |arena| arena.control().stack_bytes()));
+        self.chooses.set(arena.is_some_and(|arena| arena.control().chooses()));
         self.set_clockless(self.clockless.get());
     }
 
