@@ -208,6 +208,12 @@ impl Scheduling {
         sink: &mut impl Sink,
     ) {
         // What it did before was done outside of calls.
+        let Some(cpu) = tid.and_then(|id| self.thread_mut(id)).map(|thread| thread.cpu) else {
+            return;
+        };
+        if self.cpu(cpu).task() == tid && self.cpu(cpu).depth() == 0 {
+            self.passes(cpu, now, sink);
+        }
         let Some(thread) = tid.and_then(|id| self.thread_mut(id)) else { return };
         thread.ran(false, now, sink);
         thread.has_agent = true;
@@ -363,8 +369,10 @@ impl Scheduling {
                 self.cpu(cpu).leave();
             }
             Happening::Complete { request } => self.cpu(cpu).completes(request),
+            // The time up to here is that of the CPU as well as that of the thread.
             Happening::Fault { .. } => {
                 self.goes_on(cpu, now, task);
+                self.passes(cpu, now, sink);
                 let fault_ns = self.fault_ns;
                 if let Some(thread) = self.thread_mut(task) {
                     thread.faults(now, fault_ns, sink);
@@ -372,15 +380,15 @@ impl Scheduling {
             }
             Happening::Call { nr, args } => {
                 self.goes_on(cpu, now, task);
+                self.passes(cpu, now, sink);
                 if let Some(thread) = self.thread_mut(task).filter(|thread| !thread.has_agent) {
-                    thread.ran(false, now, sink);
                     let nr = u16::try_from(nr).unwrap_or(u16::MAX);
                     thread.call = Some(InCall { nr, args, from: now, until: u64::MAX });
                 }
             }
             Happening::Return => {
+                self.passes(cpu, now, sink);
                 if let Some(thread) = self.thread_mut(task).filter(|thread| !thread.has_agent) {
-                    thread.ran(false, now, sink);
                     thread.call = None;
                 }
             }
