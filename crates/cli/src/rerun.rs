@@ -186,6 +186,7 @@ fn execute(
     let preamble = host::preamble(Vec::new(), String::new(), calibration);
     let preamble = preamble.map_err(|error| failed(&error))?;
     supervisor.set(&Settings {
+        skipped: [0; ring::SKIPPED_WORDS],
         data_mode: DataMode::None,
         data_max: 0,
         snapshot: false,

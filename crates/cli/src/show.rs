@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::filter;
 use crate::latest::Input;
 use crate::terminal::Colour;
-use crate::{message, source, units};
+use crate::{message, pager, source, units};
 
 /// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -114,6 +114,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = args.input.path()?;
     let name = path.display();
     let mut trace = source::open(&path)?;
+    if !args.follow {
+        pager::start();
+    }
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut printer = Printer::new(&args, out);
     let mut errors = Errors { name: name.to_string(), count: 0 };
