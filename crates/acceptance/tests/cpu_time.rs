@@ -54,7 +54,7 @@ fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
     // All rounds compute the same: what is not known is as long as the others.
     let whole = known.iter().sum::<f64>() * within.len() as f64 / known.len() as f64;
     let share = whole / own;
-    ensure!((0.9..1.1).contains(&share), "{whole} ns by the recording, {own} by its clock");
+    ensure!((0.97..1.03).contains(&share), "{whole} ns by the recording, {own} by its clock");
     Ok(())
 }
 

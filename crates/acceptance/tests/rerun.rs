@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acceptance::place::{Outcome, Place, Who};
+use acceptance::program::Need;
 use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, program, tier, trials};
 
@@ -165,6 +166,17 @@ fn main() -> ExitCode {
                 equal_or_told(stage, &place, &["sh", "-c", script])
             });
         }
+        let missing = (!trials::has(Need::Go, Who::User)).then_some("go");
+        trials.add_for_both("go", missing, |stage: &Stage, who| {
+            let place = Place::new(stage, who)?;
+            let program = built(stage, "goroutine_says_hello")?.display().to_string();
+            equal_or_told(stage, &place, &[&program])
+        });
+        trials.add_for_both("static", None, |stage: &Stage, who| {
+            let place = Place::new(stage, who)?;
+            let program = static_facts(stage)?.display().to_string();
+            again(stage, &place, &[], &[&program, "a word"])
+        });
         trials.add_for_both("racing", None, |stage: &Stage, who| {
             let place = Place::new(stage, who)?;
             let program = built(stage, "racing")?.display().to_string();
@@ -202,6 +214,16 @@ fn built(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
     let all = program::in_folder("tests/rerun")?;
     let found = all.into_iter().find(|program| program.name == name);
     found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
+}
+
+/// Builds the program of facts without libraries.
+fn static_facts(stage: &Stage) -> Result<PathBuf, Complaint> {
+    let all = program::in_folder("tests/rerun")?;
+    let facts = all.into_iter().find(|program| program.name == "facts");
+    let mut facts = facts.ok_or("tests/rerun has no facts")?;
+    facts.name.push_str("_static");
+    facts.flags.push("-static".into());
+    facts.build(stage)
 }
 
 /// Options of `record` for programs with threads.
@@ -409,6 +431,9 @@ fn real_database(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(json["ok"] == true && json["diverged"] == false, "{json}");
     ensure!(json["files"]["mismatches"] == 0 && json["files"]["verified"] != 0, "{json}");
     ensure!(number("elapsed_ns") <= number("wall_ns"), "{json}");
+    // Nearly all that it does is on its own files, which wait for nobody.
+    let made = json["files"]["replayed"].as_u64().unwrap_or(0);
+    ensure!(number("files_calls") * 10 >= made * 8, "{json}");
     let parts = number("user_ns") + number("files_ns");
     ensure!(number("elapsed_ns") >= parts / 2, "{json}");
     // Without files, their calls take what they took.

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -208,7 +209,9 @@ fn execute(
     let recorder = Recorder::start(arena, kin, sink, &preamble, Options::default());
     let recorder = recorder.map_err(|error| failed(&error))?;
     let (sender, messages) = channel();
-    let mut glue = Glue { handle: recorder.handle(), messages: sender };
+    let told_to_end = Arc::new(AtomicBool::new(false));
+    let mut glue =
+        Glue { handle: recorder.handle(), messages: sender, told_to_end: Arc::clone(&told_to_end) };
     let done = supervisor.done();
     let waiting = {
         let done = Arc::clone(&done);
@@ -256,7 +259,11 @@ fn execute(
         }
         // The driver ends when nobody is left to ask.
         drop(glue);
-        let result = answered.join().map_err(|_| failed(&"the driver failed"))?;
+        let mut result = answered.join().map_err(|_| failed(&"the driver failed"))?;
+        if told_to_end.load(Ordering::Relaxed) && matches!(result.ending, Ending::Diverged(_)) {
+            // The program has been ended as well, before its time.
+            result.ending = Ending::Failed("interrupted".into());
+        }
         launched.map_err(|error| failed(&error))?;
         Ok(result)
     });
@@ -338,6 +345,7 @@ fn tell(trace: &Trace, found: &Divergence) -> String {
 struct Glue {
     handle: Handle,
     messages: Sender<Message>,
+    told_to_end: Arc<AtomicBool>,
 }
 
 impl Observer for Glue {
@@ -365,10 +373,17 @@ impl Observer for Glue {
     }
 
     fn ended(&mut self, pid: u32, status: i32) {
+        // Signals of the recording are no real ones: this one came from outside.
+        if libc::WIFSIGNALED(status)
+            && matches!(libc::WTERMSIG(status), libc::SIGTERM | libc::SIGINT | libc::SIGHUP)
+        {
+            self.told_to_end.store(true, Ordering::Relaxed);
+        }
         self.handle.program_ended(pid, status);
     }
 
     fn told_to_end(&mut self, _signal: i32) {
+        self.told_to_end.store(true, Ordering::Relaxed);
         self.handle.stop(GapWhy::Interrupted, String::new());
         let _ = self.messages.send(Message::NotFollowed("interrupted".into()));
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
-use syscalls::{ArgKind, Ret};
+use syscalls::{Act, ArgKind, Ret};
 
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
@@ -440,7 +440,7 @@ impl Actor<'_> {
         };
         let ticks = clock::ticks().wrapping_sub(begin);
         self.note_taken(ticks, had);
-        if action.may_block && call.ret_kind != Ret::Fd {
+        if call.stream || matches!(call.act, Act::Lock | Act::RecordLock { .. }) {
             self.took_ns = None;
         }
         if action.may_block {

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use ring::Standing;
-use syscalls::{Classes, Handler, Syscall};
+use syscalls::{Again, Classes, Handler, Syscall};
 
 /// Whether a program waits for the outside as long as it did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,7 +49,9 @@ pub struct Times {
 /// What the end of a call depends on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
-    /// On nobody else.
+    /// On nobody else: it is made again.
+    Works,
+    /// On nobody else, if it is short.
     Plain,
     /// On another thread, or the outside.
     Waits,
@@ -58,8 +60,11 @@ pub(crate) enum Kind {
 }
 
 /// Decides it by the row of a call.
-pub(crate) fn kind(row: Option<&Syscall>) -> Kind {
+pub(crate) fn kind(row: Option<&Syscall>, args: &[u64; 6]) -> Kind {
     match row {
+        Some(row) if row.again_of(args) != Again::Given && row.handler != Handler::Vfork => {
+            Kind::Works
+        }
         Some(row) if !row.classes.intersects(Classes::WAIT) => {
             if row.handler == Handler::Vfork {
                 Kind::Waits
@@ -195,7 +200,8 @@ impl Timeline {
         // What is long may wait, whatever it is.
         let is_short =
             exit.is_some_and(|exit| self.recorded(exit.saturating_sub(enter)) < SHORT_NS);
-        self.set(thread, enter, at_ns, kind == Kind::Plain && is_short);
+        let runs = kind == Kind::Works || kind == Kind::Plain && is_short;
+        self.set(thread, enter, at_ns, runs);
         if let Some(exit) = exit {
             self.open.push(Reverse(Open { exit: exit.max(enter), seq, thread, enter, kind }));
         }
@@ -235,6 +241,7 @@ impl Timeline {
                 began.saturating_add(ns)
             }
             (None, Kind::Plain) if took < SHORT_NS => began.saturating_add(took),
+            (None, Kind::Works) => began.saturating_add(took),
             (None, Kind::Sleeps) => {
                 outside = took;
                 began

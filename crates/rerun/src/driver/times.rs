@@ -58,7 +58,7 @@ impl Driver<'_> {
             Outcome::Unfinished => None,
         };
         self.pace.begin(seq);
-        self.note(Step::Call { thread, seq, enter, exit, kind: timeline::kind(row) })?;
+        self.note(Step::Call { thread, seq, enter, exit, kind: timeline::kind(row, &call.args) })?;
         if row.is_some_and(|row| row.ret == Ret::Never) {
             self.note(Step::End { thread })?;
         }
