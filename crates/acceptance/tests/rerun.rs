@@ -181,6 +181,10 @@ fn main() -> ExitCode {
         let long = (!tier::is_long()).then_some("the long tier");
         trials.add_for_both("every_test_program", long, every_program);
         trials.add_for_both("nothing_is_changed", None, nothing_is_changed);
+        trials.add_for_both("files_are_made_in_the_root", None, real_files);
+        let missing = trials::missing(&["sqlite3"]);
+        trials.add_for_both("a_database_on_real_files", missing, real_database);
+        trials.add_for_both("waits_for_the_outside_are_told", None, outside);
         trials.add_for_both("what_no_call_gives_is_found", None, counter);
         trials.add_for_both("what_cannot_be_executed_again_is_refused", None, refused);
         trials.add_for_both("a_changed_program_is_refused", None, changed);
@@ -347,6 +351,86 @@ fn nothing_is_changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(place.files()? == before, "the files are others");
     let quiet = rerun(stage, &place, &["--quiet"], &trace)?.success("rerun")?;
     ensure!(quiet.text().is_empty(), "{}", quiet.text());
+    Ok(())
+}
+
+/// What `rerun --json` says.
+fn said(outcome: Outcome) -> Result<serde_json::Value, Complaint> {
+    let outcome = outcome.success("rerun")?;
+    serde_json::from_str(&outcome.text()).map_err(text)
+}
+
+/// Calls on files are made in the root alone, and verified.
+fn real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("input", b"input\n")?;
+    let script = "read line < input; echo $line > output; mkdir d; echo more >> d/file; \
+                  (echo from a child >> output); rm input; read all < output; echo $all; echo error >&2";
+    let (trace, outcome) = recorded(stage, &place, &[], &["sh", "-c", script])?;
+    place.clear()?;
+    let root = place.path("root");
+    fs::create_dir(&root).map_err(text)?;
+    place.give(&root)?;
+    let name = root.display().to_string();
+    let found = rerun(stage, &place, &["--files", "real", "--root", &name], &trace)?;
+    let found = found.success("rerun")?;
+    ensure!(found.text() == outcome.text(), "{}", found.text());
+    ensure!(found.errors().contains("0 not verifiable"), "{}", found.errors());
+    let files = place.files()?;
+    ensure!(files.is_empty(), "it left {files:?}");
+    let inside = root.join(place.work().strip_prefix("/").map_err(text)?);
+    let output = fs::read(inside.join("output")).map_err(text)?;
+    ensure!(output == b"input\nfrom a child\n", "{}", String::from_utf8_lossy(&output));
+    ensure!(fs::read(inside.join("d/file")).map_err(text)? == b"more\n", "d/file");
+    ensure!(!inside.join("input").exists(), "input is there");
+    // A root that is not empty, and one that nobody needs.
+    let again = rerun(stage, &place, &["--files", "real", "--root", &name], &trace)?;
+    ensure!(again.status.code() == Some(USAGE), "{}", again.errors());
+    let useless = rerun(stage, &place, &["--root", &name], &trace)?;
+    ensure!(useless.status.code() == Some(USAGE), "{}", useless.errors());
+    // Where it stops, the replay does as well.
+    let stopped = rerun(stage, &place, &["--files", "real", "--stop-at", "40"], &trace)?;
+    ensure!(stopped.status.code() == Some(0), "{}", stopped.errors());
+    Ok(())
+}
+
+fn real_database(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let statement = "create table t(a, b); with recursive n(x) as (select 1 union all select x + 1 \
+                     from n limit 5000) insert into t select x, hex(randomblob(100)) from n; \
+                     create index i on t(b); select count(*), sum(a) from t where b > 'A'";
+    let (trace, _) = recorded(stage, &place, &[], &["sqlite3", "new.db", statement])?;
+    place.clear()?;
+    let json = said(rerun(stage, &place, &["--files", "real", "--json"], &trace)?)?;
+    let number = |key: &str| json[key].as_u64().unwrap_or(0);
+    for key in ["elapsed_ns", "user_ns", "system_ns", "files_ns", "files_calls", "wall_ns"] {
+        ensure!(number(key) > 0, "{key}: {json}");
+    }
+    ensure!(json["ok"] == true && json["diverged"] == false, "{json}");
+    ensure!(json["files"]["mismatches"] == 0 && json["files"]["verified"] != 0, "{json}");
+    ensure!(number("elapsed_ns") <= number("wall_ns"), "{json}");
+    let parts = number("user_ns") + number("files_ns");
+    ensure!(number("elapsed_ns") >= parts / 2, "{json}");
+    // Without files, their calls take what they took.
+    let json = said(rerun(stage, &place, &["--json"], &trace)?)?;
+    ensure!(json["files"].is_null() && json["files_calls"] == 0, "{json}");
+    Ok(())
+}
+
+/// A sleep and a time-out count or not, as wanted.
+fn outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    // One waits for the other, which waits for nobody but the clock.
+    let script = "sleep 0.3; (sleep 0.3; echo late) | cat";
+    let (trace, _) = recorded(stage, &place, &[], &["sh", "-c", script])?;
+    const SLEPT_NS: u64 = 600_000_000;
+    for (stimuli, counts) in [("asap", false), ("recorded", true)] {
+        let json = said(rerun(stage, &place, &["--json", "--stimuli", stimuli], &trace)?)?;
+        let number = |key: &str| json[key].as_u64().unwrap_or(0);
+        ensure!(number("outside_recorded_ns") >= SLEPT_NS, "{json}");
+        ensure!((number("outside_ns") >= SLEPT_NS) == counts, "{stimuli}: {json}");
+        ensure!((number("elapsed_ns") >= SLEPT_NS) == counts, "{stimuli}: {json}");
+    }
     Ok(())
 }
 

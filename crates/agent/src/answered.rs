@@ -25,7 +25,7 @@ use crate::call::Call;
 use crate::context::{Context, mask_all};
 use crate::needs::Need;
 use crate::signal::real_mask;
-use crate::{exec, guards, memory, sigcalls, sys, tasks};
+use crate::{exec, guards, memory, sigcalls, sys, tasks, used};
 
 const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
 /// Words of a `struct clone_args`.
@@ -42,12 +42,14 @@ const UNTRACED: u64 = raw::CLONE_UNTRACED as u64;
 pub fn call(context: &Context, frame: &Frame, call: &Call) {
     sys::set_mask(mask_all(context));
     context.phase.set(phase::IN_CALL);
+    let now = used::now();
     let mut reply = MaybeUninit::<Reply>::uninit();
     // SAFETY: the memory is ours, and its fields consist of numbers. What the supervisor does not write is empty.
     unsafe {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
         (&raw mut (*reply.as_mut_ptr()).fills).write(0);
         (&raw mut (*reply.as_mut_ptr()).site).write(context.site.get());
+        (&raw mut (*reply.as_mut_ptr()).stood).write([context.went_on.get(), now]);
         (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
     }
     let more = [call.number, reply.as_mut_ptr() as u64];
@@ -72,6 +74,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
             if call.row.handler == Handler::SignalReturn {
                 // It does not come back here.
                 raise(context, reply);
+                used::go_on(context);
             }
             if make(context, frame, &call, reply, expected) {
                 return;
@@ -86,6 +89,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
 fn undo(context: &Context, reply: &Reply) -> ! {
     context.phase.set(phase::BEFORE);
     raise(context, reply);
+    used::go_on(context);
     sys::set_mask(real_mask(context.mask.get()));
     // Their handlers have been entered.
     give_up()
@@ -238,6 +242,7 @@ fn arrive(context: &Context, call: &Call, reply: &Reply) {
         }
         raise(context, reply);
     }
+    used::go_on(context);
     let mask = context.call_mask.get().unwrap_or(context.mask.get());
     sys::set_mask(real_mask(mask));
     context.phase.set(context.running.get());

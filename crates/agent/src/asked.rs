@@ -10,7 +10,7 @@ use crate::actions::queue_to_self;
 use crate::context::Context;
 use crate::needs::Need;
 use crate::signal::{Info, si_code, signal_bit};
-use crate::{course, requests, sys};
+use crate::{course, requests, sys, used};
 
 /// Exit code of a program that cannot go on.
 const GIVEN_UP: u64 = 125;
@@ -39,32 +39,35 @@ pub fn is_due(context: &Context, signal: u32, info: &Info) -> bool {
 pub fn begin(context: &Context) {
     let parent = context.slot.get().map_or(0, |slot| slot.parent.load(Ordering::Relaxed));
     let answer = ask(context, request::BEGIN, [parent.into(), 0, 0, 0, 0, 0], [0; 2]);
-    goes_on(&answer);
+    goes_on(context, &answer);
 }
 
 /// The first thing that happens in a new image: the supervisor compares its stack.
 pub fn image(context: &Context, stack: u64) {
     let answer = ask(context, request::IMAGE, [stack, 0, 0, 0, 0, 0], [0; 2]);
-    goes_on(&answer);
+    goes_on(context, &answer);
 }
 
 /// The thread has run for its time slice: waits for its turn.
 pub fn pause(context: &Context) {
+    let since = used::now();
     let (word, ..) = ask(context, request::PAUSED, [0; 6], [0; 2]);
     if word != answer::DONE {
         give_up();
     }
+    used::waited(context, since);
 }
 
 /// Goes on with the program. If it is debugged, who debugs it need not be its ancestor: some kernels
 /// demand that otherwise.
-fn goes_on((word, args, _): &(u32, [u64; 6], u64)) {
+fn goes_on(context: &Context, (word, args, _): &(u32, [u64; 6], u64)) {
     if *word != answer::DONE {
         give_up();
     }
     if args[0] != 0 {
         sys::call(Need::LetTrace, [prctl::PR_SET_PTRACER.into(), u64::MAX, 0, 0, 0, 0]);
     }
+    used::go_on(context);
 }
 
 /// Asks the supervisor. Returns its answer, with the arguments and what is behind them.

@@ -7,7 +7,7 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general as raw;
-use ring::{Arena, Catalog, Slot};
+use ring::{Arena, Catalog, Slot, Standing};
 use syscalls::abi::rings::REGISTERED_MAX;
 
 use crate::aio_contexts::AioContexts;
@@ -111,6 +111,8 @@ pub struct Context {
     pub signal_place: Cell<u16>,
     /// In a re-execution: signals that were sent because they came here.
     pub raised: Word,
+    /// The same: what it had used when the program went on after its last call.
+    pub went_on: Cell<Standing>,
     /// Siginfo of a SIGSYS that arrived while the program believed it blocked.
     pub pending_sigsys: Cell<Option<[u64; 16]>>,
     /// The code in it, for other threads.
@@ -363,6 +365,7 @@ impl Context {
             has_baton_since,
             signal_place,
             raised,
+            went_on,
             pending_sigsys,
             pending_code,
             dispatch,
@@ -412,6 +415,7 @@ impl Context {
         has_baton_since.set(0);
         signal_place.set(0);
         raised.set(0);
+        went_on.set(Standing { tsc: 0, cpu_ns: 0, waits: 0, put_off: 0 });
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

@@ -65,6 +65,7 @@ mod operations;
 mod requests;
 mod serial;
 mod stream;
+mod used;
 
 // What else is done for the program to be recorded and to notice nothing.
 mod actions;

@@ -104,6 +104,7 @@ pub enum Need {
     EndTimer,
     LetTrace,
     WatchCpu,
+    Usage,
 }
 
 /// When a call is made.
@@ -210,7 +211,7 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_UNTRACED) as u64;
 
 /// All of them, in the order of [`Need`].
-pub const ALL: [Row; Need::WatchCpu as usize + 1] = [
+pub const ALL: [Row; Need::Usage as usize + 1] = [
     of(Need::SetMask, needed::MASKS, raw::__NR_rt_sigprocmask),
     of(Need::SetAction, needed::ACTIONS, raw::__NR_rt_sigaction),
     any(Need::ReturnFromSignal, raw::__NR_rt_sigreturn),
@@ -312,6 +313,7 @@ pub const ALL: [Row; Need::WatchCpu as usize + 1] = [
     any(Need::EndTimer, raw::__NR_timer_delete).made(When::Unfiltered),
     prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
     any(Need::WatchCpu, raw::__NR_rseq).made(When::Unfiltered),
+    any(Need::Usage, raw::__NR_getrusage).made(When::Unfiltered),
 ];
 
 const _: () = {

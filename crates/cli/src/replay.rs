@@ -5,7 +5,7 @@ mod calls;
 mod interrupt;
 mod log;
 mod report;
-mod root;
+pub mod root;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -104,13 +104,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     failure::verdict(printed, report.verdict(&from))
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
 /// Returns user and group of the first program.
-fn first_user(trace: &Trace) -> Option<(u32, u32)> {
+pub fn first_user(trace: &Trace) -> Option<(u32, u32)> {
     trace.events().flatten().find_map(|next| match next.event.kind {
         EventKind::State(state) => Some((state.uids[3], state.gids[3])),
         _ => None,
@@ -238,7 +238,7 @@ fn in_jail(
 const HEARD_BYTES_MAX: u32 = 64 << 10;
 
 /// Waits until the image is ready. Returns the text sent from the jail, escaped.
-fn heard(from: &mut File) -> io::Result<String> {
+pub fn heard(from: &mut File) -> io::Result<String> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
     let len = u32::from_le_bytes(len).min(HEARD_BYTES_MAX);

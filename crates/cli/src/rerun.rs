@@ -1,23 +1,27 @@
 //! `reenact rerun`: executes the recorded program again, with its calls answered from the trace.
 
+pub mod args;
+mod follower;
 mod gdb;
+mod result;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::Conditions;
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
 use render::lines::{self, Look};
 use render::text::Style;
 use rerun::{
-    Asked, Counts, Debugger, Divergence, Driver, Ending, Message, Order, Reason, Shown, Survey,
-    What,
+    Asked, Debugger, Divergence, Driver, Ending, Files, Message, Order, Reason, Setup, Shown,
+    Survey, What,
 };
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
@@ -27,53 +31,12 @@ use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::record::AGENT;
+pub use crate::rerun::args::Args;
+use crate::rerun::args::OnFiles;
+use crate::rerun::follower::{Follower, Found};
 use crate::rerun::gdb::Gdb;
-use crate::{message, source, units};
-
-/// Execute the recorded program again, with its calls answered from the trace.
-///
-/// The program runs from its own files, and makes no call that reaches beyond its own processes: each
-/// call is compared with the recorded one, with the bytes that go in, and gets its recorded result and
-/// the bytes that came out. So it finds the same process ids, times, random numbers, directories and
-/// files as when it was recorded. What it writes to its standard output and standard error is shown.
-///
-/// The first call that differs ends it. Programs with threads must be recorded with --serialize;
-/// docs/rerun.md says which programs cannot be executed again.
-#[derive(clap::Args, Debug)]
-#[command(after_long_help = "\
-Examples:
-  reenact record --rerunnable -o job.rnt -- ./job input
-  reenact rerun job.rnt
-  reenact rerun --stop-at 217 job.rnt
-  reenact rerun --gdb --stop-at 217 job.rnt
-  reenact rerun --gdb job.rnt -- -batch -ex 'break main' -ex continue -ex backtrace")]
-pub struct Args {
-    /// The trace, recorded with --rerunnable
-    #[arg(value_name = "TRACE")]
-    pub trace: PathBuf,
-
-    /// Stop before the call with this number, and tell about it
-    #[arg(long, value_name = "SEQ")]
-    pub stop_at: Option<u64>,
-
-    /// End it if the program does not come to its next call in this time, and 20 times what it took when
-    /// it was recorded
-    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60")]
-    pub stuck_after: Duration,
-
-    /// Do not show what the program writes
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// Start gdb on the program, before its first call or that of --stop-at. `reenact goto SEQ` brings it
-    /// to another call, also to an earlier one; `reenact when` tells where it is
-    #[arg(long)]
-    pub gdb: bool,
-
-    /// Arguments for gdb, after `--`
-    #[arg(last = true, value_name = "ARGUMENT", requires = "gdb")]
-    pub gdb_args: Vec<OsString>,
-}
+use crate::rerun::result::Done;
+use crate::{failure, message, source};
 
 /// Memory between the program and the recorder, which has next to nothing to do.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -99,8 +62,46 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.gdb {
         return debug(&args, &trace, &survey);
     }
-    let (ending, told) = execute(&args, &trace, &survey, args.stop_at, None)?;
-    end(&args, &trace, ending, told)
+    if args.files == OnFiles::Answer && (args.root.is_some() || args.keep || args.cold) {
+        let text = "--root, --keep and --cold are for --files real: else no file is touched";
+        return Err(Failure::Usage(text.into()));
+    }
+    let follower = match args.files {
+        OnFiles::Answer => None,
+        OnFiles::Real => Some(Follower::start(&args, &trace, survey.calls)?),
+    };
+    let files =
+        follower.as_ref().map(|follower| Box::new(follower.files()) as Box<dyn Files + Send>);
+    let mut done = execute(&args, &trace, &survey, args.stop_at, None, files)?;
+    let found = match follower {
+        None => None,
+        Some(follower) => {
+            done.system_ns = follower.cpu_ns();
+            let is_whole = matches!(done.ending, Ending::Same);
+            let found = follower.finish(is_whole);
+            // Why the program did not come to its end is the better news.
+            if is_whole { Some(found?) } else { found.ok() }
+        }
+    };
+    let printed = if args.json { done.json(found.as_ref()) } else { Ok(()) };
+    let is_same = matches!(done.ending, Ending::Same);
+    if is_same && (found.is_some() || args.json) {
+        message::note(&done.times_told());
+    }
+    let verdict = end(&args, &trace, done);
+    failure::verdict(
+        printed,
+        verdict.and_then(|code| match found.filter(|_| is_same) {
+            None => Ok(code),
+            Some(found) => judge(&found).map(|()| code),
+        }),
+    )
+}
+
+/// Tells how calls on files came out.
+fn judge(found: &Found) -> Result<(), Failure> {
+    message::note(&found.told());
+    found.failure().map_or(Ok(()), Err)
 }
 
 /// Has gdb look at the program, as often as it likes.
@@ -123,8 +124,8 @@ fn debug(args: &Args, trace: &Trace, survey: &Survey) -> Result<ExitCode, Failur
                 _ => continue,
             },
         };
-        let (ending, told) = execute(args, trace, survey, Some(seq), Some(debugger))?;
-        match ending {
+        let done = execute(args, trace, survey, Some(seq), Some(debugger), None)?;
+        match done.ending {
             Ending::Again { seq } => {
                 next = Some(seq);
                 continue;
@@ -133,7 +134,7 @@ fn debug(args: &Args, trace: &Trace, survey: &Survey) -> Result<ExitCode, Failur
             _ => {}
         }
         debugger.disappoint("the re-execution has ended");
-        last = end(args, trace, ending, told);
+        last = end(args, trace, done);
         if let Err(failure) = &last {
             message::note(&failure.to_string());
         }
@@ -144,9 +145,10 @@ fn debug(args: &Args, trace: &Trace, survey: &Survey) -> Result<ExitCode, Failur
 }
 
 /// Tells how a re-execution has ended.
-fn end(args: &Args, trace: &Trace, ending: Ending, told: String) -> Result<ExitCode, Failure> {
+fn end(args: &Args, trace: &Trace, done: Done) -> Result<ExitCode, Failure> {
     let name = args.trace.display();
-    match ending {
+    let told = done.told();
+    match done.ending {
         Ending::Again { .. } | Ending::Left => Ok(ExitCode::SUCCESS),
         Ending::Same => {
             message::note(&told);
@@ -174,7 +176,8 @@ fn execute(
     survey: &Survey,
     stop_at: Option<u64>,
     debugger: Option<&mut Debugger>,
-) -> Result<(Ending, String), Failure> {
+    files: Option<Box<dyn Files + Send>>,
+) -> Result<Done, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let first = &survey.first;
     let calibration = host::Calibration::begin();
@@ -216,6 +219,10 @@ fn execute(
         };
         start_thread("wait", wait).map_err(|error| failed(&error))?
     };
+    let rules = replay::jail::rules_of_a_reader().map_err(|error| failed(&error))?;
+    if rules.is_none() {
+        message::warn("this kernel has no Landlock: the agent alone holds the program back");
+    }
     let program = Program {
         name: OsStr::from_bytes(first.path.as_bytes()),
         args: &[],
@@ -227,11 +234,22 @@ fn execute(
             ignored: first.ignored,
             blocked: first.blocked,
             stack: first.stack,
+            held_by: rules.as_ref().map(AsFd::as_fd),
         }),
     };
     let result = std::thread::scope(|scope| {
         // The agents' requests come from the thread that launches; the trace is read on this one.
-        let answered = scope.spawn(|| answer(args, trace, survey, stop_at, messages, debugger));
+        let setup = Setup {
+            survey,
+            stop_at,
+            patience: args.stuck_after,
+            debugger,
+            files,
+            stimuli: args.stimuli.into(),
+            now_hz: preamble.tsc_hz,
+        };
+        let is_quiet = args.quiet || args.json;
+        let answered = scope.spawn(move || answer(is_quiet, trace, setup, messages));
         let launched = supervisor.launch(program, &mut glue);
         if launched.is_ok() {
             supervisor.serve(&mut glue, &done);
@@ -247,16 +265,9 @@ fn execute(
 }
 
 /// Answers the program's calls.
-fn answer(
-    args: &Args,
-    trace: &Trace,
-    survey: &Survey,
-    stop_at: Option<u64>,
-    messages: Receiver<Message>,
-    debugger: Option<&mut Debugger>,
-) -> (Ending, String) {
+fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Message>) -> Done {
     let mut show = |stream: Shown, bytes: &[u8]| {
-        if args.quiet {
+        if is_quiet {
             return;
         }
         // A reader that is gone does not change what the program does.
@@ -265,28 +276,21 @@ fn answer(
             Shown::Error => io::stderr().write_all(bytes),
         };
     };
-    let mut driver = Driver::new(survey, messages, &mut show, stop_at, args.stuck_after, debugger);
+    let began = Instant::now();
+    let mut driver = Driver::new(setup, messages, &mut show);
     let ending = driver.run(trace);
-    let not_shown = driver.not_shown();
-    let Driver { calls, counts: Counts { compared, not_compared }, other_processor, .. } = driver;
+    let done = Done {
+        ending,
+        calls: driver.calls,
+        counts: driver.counts,
+        not_shown: driver.not_shown(),
+        other_processor: driver.other_processor,
+        times: driver.times(),
+        wall: began.elapsed(),
+        system_ns: 0,
+    };
     let _ = io::stdout().flush();
-    let mut text = format!("{calls} calls, all as recorded");
-    if compared > 0 {
-        text.push_str(&format!(", with {} that went in", render::amounts::show_size(compared)));
-    }
-    if not_shown > 0 {
-        let size = render::amounts::show_size(not_shown);
-        text.push_str(&format!(
-            "; {size} of its output were copied by the kernel, and are not shown"
-        ));
-    }
-    if not_compared > 0 {
-        text.push_str(&format!("; {not_compared} buffers are not whole in the trace"));
-    }
-    if other_processor {
-        text.push_str("; the processor has other features than the recorded one");
-    }
-    (ending, text)
+    done
 }
 
 /// Tells where a re-execution left the recording.

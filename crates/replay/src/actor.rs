@@ -4,6 +4,8 @@
 mod begin;
 mod flow;
 mod holes;
+mod led;
+mod looks;
 mod portion;
 
 use std::cell::Cell;
@@ -12,8 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
-use syscalls::shape::operand;
-use syscalls::{Act, ArgKind, Operand, Ret};
+use syscalls::{ArgKind, Ret};
 
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
@@ -29,6 +30,7 @@ use crate::shared::{Shared, Still};
 use crate::space::Medium;
 use crate::task::{Body, Descriptors, Directories, End, Ended, spawn_process, spawn_thread};
 use crate::verify::{self, Verdict};
+use looks::{asks_for_alignment, is_directory, mode_of, moves_offset};
 
 /// Sleeping threads wake up late: sleep this much less, and poll the clock for the rest.
 const EARLY: Duration = Duration::from_micros(150);
@@ -92,6 +94,8 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         pace: None,
         granted: 0,
         ended_at: clock::ticks(),
+        took_ns: 0,
+        took_cpu_ns: 0,
     };
     if !actor.quick {
         sleep_exactly();
@@ -110,6 +114,7 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
                 actor.compute(action.computes_ns);
             }
             actor.act(&batch, action);
+            actor.tell_leader(action.seq);
             if computes {
                 actor.ended_at = clock::ticks();
             }
@@ -140,11 +145,17 @@ struct Actor<'a> {
     granted: u64,
     /// When the last action was done, if tasks compute in between.
     ended_at: u64,
+    /// What the current action's call has taken, if the replay is led.
+    took_ns: u64,
+    took_cpu_ns: u64,
 }
 
 impl Actor<'_> {
     fn act(&mut self, batch: &Batch, action: &Action) {
         self.lane.begin(action.enter, action.seq);
+        if !self.may_go_on(action.seq) {
+            return;
+        }
         for (other, count) in &batch.waits[action.waits.start as usize..action.waits.end as usize] {
             self.wait_for(other, *count);
         }
@@ -420,12 +431,14 @@ impl Actor<'_> {
         if action.may_block {
             self.lane.set_mood(Mood::Blocked);
         }
+        let had = self.cpu_clock();
         let begin = clock::ticks();
         let ret = match call.reopens {
             Some((fd, flags)) => self.shared.reopen(fd, flags),
             None => self.maker.make(batch, call, &self.shared.options.fill),
         };
         let ticks = clock::ticks().wrapping_sub(begin);
+        self.note_taken(ticks, had);
         if action.may_block {
             self.lane.set_mood(mood);
         }
@@ -655,44 +668,5 @@ impl Actor<'_> {
             let example = Example { seq: action.seq, path: String::new(), expected, found };
             self.shared.differs(kind, cause, example);
         }
-    }
-}
-
-/// Whether a call uses and advances the own offset of the file in its first argument.
-fn moves_offset(call: &Call) -> bool {
-    let is_side = |wanted| operand(call.args, wanted) == Some(0);
-    let has_place = |wanted| operand(call.args, wanted).is_some();
-    match call.act {
-        _ if call.ret_kind != Ret::Size => false,
-        Act::List | Act::GivePages => true,
-        Act::Copy | Act::Tee => false,
-        _ => {
-            (is_side(Operand::Source) || is_side(Operand::Target))
-                && !has_place(Operand::SourceAt)
-                && !has_place(Operand::TargetAt)
-        }
-    }
-}
-
-/// Whether an O_DIRECT transfer failed because of its alignment.
-fn asks_for_alignment(call: &Call) -> bool {
-    call.ret == -i64::from(libc::EINVAL)
-        && call.ret_kind == Ret::Size
-        && call.args.first().is_some_and(|arg| matches!(arg.kind, ArgKind::Fd))
-        // SAFETY: the arguments are numbers; no memory is accessed.
-        && unsafe { libc::fcntl(call.values[0] as i32, libc::F_GETFL) } & libc::O_DIRECT != 0
-}
-
-fn is_directory(fd: i32) -> bool {
-    mode_of(fd) == libc::S_IFDIR
-}
-
-/// Returns the type of an open file.
-fn mode_of(fd: i32) -> u32 {
-    // SAFETY: all zeros are a valid stat, and it is writable for fstat.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &raw mut stat);
-        stat.st_mode & libc::S_IFMT
     }
 }

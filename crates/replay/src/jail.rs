@@ -41,7 +41,7 @@ pub use error::JailError;
 pub use inside::{Jail, Proc};
 pub use kernel_files::refuse_whole_system;
 pub use options::{Bind, Options};
-pub use privileges::Powers;
+pub use privileges::{Powers, rules_of_a_reader};
 pub use protection::Protection;
 
 /// Runs `body` in a jail, and returns once it is about to run. Its result is the jail's exit code.

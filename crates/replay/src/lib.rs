@@ -12,6 +12,7 @@ mod clock;
 pub mod compare;
 mod descriptors;
 mod execute;
+mod gate;
 pub mod image;
 pub mod jail;
 mod lane;
@@ -38,6 +39,7 @@ mod treatment;
 mod verify;
 mod watch;
 
+pub use gate::{Came, Gate};
 pub use model::realm;
 pub use options::{Fill, Options, Verify};
 pub use outcome::Outcome;

@@ -1,7 +1,9 @@
 //! What a user chooses about a replay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::gate::Gate;
 use crate::jail::Powers;
 
 /// How long nothing must move before a replay counts as stuck, unless its options say otherwise.
@@ -56,6 +58,8 @@ pub struct Options {
     pub powers: Powers,
     /// How long nothing must move before the replay counts as stuck.
     pub stuck_after: Duration,
+    /// Who says how far it may go.
+    pub gate: Option<Arc<Gate>>,
 }
 
 impl Default for Options {
@@ -72,6 +76,7 @@ impl Default for Options {
             privileged: false,
             powers: Powers::None,
             stuck_after: STUCK,
+            gate: None,
         }
     }
 }

@@ -194,6 +194,9 @@ impl<'a> Planner<'a> {
                 Met::Event if self.shared.stopping() || is_after => break,
                 Met::Event => {
                     self.event(&next);
+                    if let (Some(gate), Some(seq)) = (&self.shared.options.gate, next.seq) {
+                        gate.planned(seq);
+                    }
                     progress(1);
                 }
                 Met::Submission(tsc) if !is_after && self.submission(&mut next, tsc) => {
@@ -450,6 +453,9 @@ impl<'a> Planner<'a> {
             self.open.push(Reverse((exit, index)));
         }
         self.opened += 1;
+        if let Some(gate) = &shared.options.gate {
+            gate.await_call(self.seq);
+        }
         let line = &mut self.lines[index];
         line.opened_at = self.opened;
         let computes_ns = std::mem::take(&mut line.computed_ns);

@@ -358,6 +358,9 @@ impl Shared {
     pub fn stop(&self, why: Stopped) {
         lock(&self.outcome).stopped.get_or_insert(why);
         self.stop.store(true, Ordering::SeqCst);
+        if let Some(gate) = &self.options.gate {
+            gate.stop();
+        }
     }
 
     /// Whether the replay is to stop.

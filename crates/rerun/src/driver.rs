@@ -15,18 +15,22 @@ use crate::breakpoints;
 use crate::compare::{self, Counts};
 use crate::debugger::Debugger;
 use crate::divergence::{Ending, Reason, diverged, unreachable};
+use crate::files::Files;
 use crate::first_image::{ImageStack, image_stack};
 use crate::held::{Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
+use crate::pace::{Pace, Step};
 use crate::processes::{self, Processes};
 use crate::reply::{give_filling, give_path, give_signals};
 use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
+use crate::timeline::Stimuli;
 use crate::words::{raw, told};
 
 mod orders;
+mod times;
 mod turns;
 
 /// How long to wait for a message before looking whether the program still lives.
@@ -40,6 +44,24 @@ const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const SLICE_MAX: Duration = Duration::from_secs(2);
 /// Maximum size of a mapping whose bytes are in the trace.
 const MAPPED_MAX: usize = 1 << 30;
+
+/// What a re-execution is to be.
+pub struct Setup<'a> {
+    /// What is known of the recording.
+    pub survey: &'a Survey,
+    /// The call before which it stops.
+    pub stop_at: Option<u64>,
+    /// How long a thread may take to its next call, beside a multiple of what it took in the recording.
+    pub patience: Duration,
+    /// Who looks at the program.
+    pub debugger: Option<&'a mut Debugger>,
+    /// Who makes its calls on files.
+    pub files: Option<Box<dyn Files + Send>>,
+    /// Whether it waits for the outside.
+    pub stimuli: Stimuli,
+    /// Ticks per second of this machine.
+    pub now_hz: u64,
+}
 
 /// Answers the calls of a program.
 pub struct Driver<'a> {
@@ -66,6 +88,7 @@ pub struct Driver<'a> {
     is_over: bool,
     processes: Processes,
     streams: Streams<'a>,
+    pace: Pace,
     /// Calls that were answered.
     pub calls: u64,
     /// What was compared.
@@ -77,13 +100,11 @@ pub struct Driver<'a> {
 impl<'a> Driver<'a> {
     /// For a program that is about to be launched.
     pub fn new(
-        survey: &'a Survey,
+        setup: Setup<'a>,
         messages: Receiver<Message>,
         output: &'a mut Output<'a>,
-        stop_at: Option<u64>,
-        patience: Duration,
-        debugger: Option<&'a mut Debugger>,
     ) -> Driver<'a> {
+        let Setup { survey, stop_at, patience, debugger, files, stimuli, now_hz } = setup;
         Driver {
             survey,
             messages,
@@ -101,6 +122,7 @@ impl<'a> Driver<'a> {
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
+            pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files),
             calls: 0,
             counts: Counts::default(),
             other_processor: false,
@@ -120,10 +142,7 @@ impl<'a> Driver<'a> {
         let ending = match walked {
             Err(ending) => ending,
             Ok(unread) if unread.count > 0 => Ending::Failed("the trace is damaged".into()),
-            Ok(_) => {
-                self.release(u64::MAX);
-                self.rest().err().unwrap_or(Ending::Same)
-            }
+            Ok(_) => self.finish().err().unwrap_or(Ending::Same),
         };
         if !matches!(ending, Ending::Same) {
             self.processes.end_all();
@@ -131,10 +150,16 @@ impl<'a> Driver<'a> {
         ending
     }
 
+    fn finish(&mut self) -> Result<(), Ending> {
+        self.release(u64::MAX)?;
+        self.rest()?;
+        self.pace.catch_up(0).map_err(Ending::Failed)
+    }
+
     fn event(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) -> Result<(), Ending> {
         let event = moment.event;
         if event.thread != RECORDER {
-            self.release(event.tsc);
+            self.release(event.tsc)?;
         }
         if let Some(loaded) = Loaded::of_event(event) {
             if let Some(live) = self.live(loaded.thread) {
@@ -147,7 +172,10 @@ impl<'a> Driver<'a> {
         }
         match &event.kind {
             EventKind::Start { parent: 0, .. } => Ok(()),
-            EventKind::Start { parent, tid, .. } => self.begin(event.thread, *parent, *tid),
+            EventKind::Start { parent, tid, .. } => {
+                self.note(Step::Begin { thread: event.thread, maker: *parent, tsc: event.tsc })?;
+                self.begin(event.thread, *parent, *tid)
+            }
             EventKind::Image { data, .. } => self.image(event, data, contents),
             EventKind::Signal { signal, info, .. }
                 if comes_first(event) && !is_of_code(*signal, info) =>
@@ -333,6 +361,7 @@ impl<'a> Driver<'a> {
             return Err(fail(Reason::Image("it did not execute another program".into())));
         };
         self.numbers.insert(recorded, asked.thread);
+        self.note(Step::Image { thread: recorded, tsc: event.tsc })?;
         let memory = Memory { tid: asked.tid };
         if stack != expected.at {
             let text = format!("its stack begins at {stack:#x}, not at {:#x}", expected.at);
@@ -361,6 +390,7 @@ impl<'a> Driver<'a> {
         let What::Call { reply_at, .. } = asked.what else {
             return Err(fail(Reason::Unexpected("a new program")));
         };
+        self.note_computed(recorded, Memory { tid: asked.tid }, reply_at, None)?;
         give_signals(Memory { tid: asked.tid }, reply_at, &[*info])
             .map_err(|error| unreachable(None, recorded, &error))?;
         (asked.answer)(answer::SIGNALS_FIRST, [0; 6], 0);
@@ -432,6 +462,8 @@ impl<'a> Driver<'a> {
             live.last = seq.or(live.last);
         }
         self.calls += 1;
+        self.note_computed(recorded, memory, reply_at, moment.user_ns)?;
+        self.note_call((recorded, moment.event.tsc), seq, call, row)?;
         self.streams.show(moment, call, row, contents)?;
         if self.survey.deaths.get(&recorded).is_some_and(|last| Some(*last) == seq) {
             self.processes.end(asked.pid);

@@ -78,6 +78,8 @@ pub struct Survey {
     pub in_turn: HashSet<u32>,
     /// Number of calls.
     pub calls: u64,
+    /// Ticks per second of the recording.
+    pub tsc_hz: u64,
     /// The wait status of the program.
     pub status: Option<i32>,
 }
@@ -148,6 +150,7 @@ impl Survey {
             first,
             signals: found.signals,
             calls: found.calls,
+            tsc_hz: trace.tsc_hz(),
             status: found.status,
         })
     }

@@ -268,7 +268,8 @@ pub mod answer {
     pub const SEGMENT: u32 = 5;
     /// To USER_CHANGED: the arena can only be sent through a socket.
     pub const NEEDS_SOCKET: u32 = 6;
-    /// To WATCH: not this memory, but other memory of the process may be.
+    /// To WATCH: not this memory, but other memory of the process may be. To COLLECT: none of it is
+    /// watched.
     pub const NOT_THIS: u32 = 7;
     /// To CALL and MADE: argument 0 is the result of the call.
     pub const GIVEN: u32 = 8;
@@ -283,6 +284,20 @@ pub mod answer {
     pub const TRAP: u32 = 12;
 }
 
+/// What a thread of a re-execution has used up to some moment.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Standing {
+    /// The time stamp counter.
+    pub tsc: u64,
+    /// CPU time, to the microsecond.
+    pub cpu_ns: u64,
+    /// How often it gave the CPU up, to wait for something.
+    pub waits: u64,
+    /// How often the CPU was taken from it.
+    pub put_off: u64,
+}
+
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
 /// supervisor writes it before it answers.
 #[repr(C)]
@@ -295,6 +310,9 @@ pub struct Reply {
     pub fills: u64,
     /// Where the program makes the call: written by the agent.
     pub site: u64,
+    /// What the thread had used when the program went on after its last call, and has used now: written by
+    /// the agent.
+    pub stood: [Standing; 2],
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],

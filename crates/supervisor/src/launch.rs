@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::launch_error::LaunchError;
@@ -36,6 +36,8 @@ pub struct Exactly<'a> {
     pub blocked: u64,
     /// The size of its stack: soft and hard limit. The kernel places memory by it.
     pub stack: Option<(u64, u64)>,
+    /// A set of Landlock rules that it and its children are held by.
+    pub held_by: Option<BorrowedFd<'a>>,
 }
 
 /// A child that waits before it executes its program.
@@ -67,6 +69,7 @@ struct Plan {
     /// Signals that are ignored, and blocked; `None`: as they are.
     signals: Option<(u64, u64)>,
     fixed_addresses: bool,
+    held_by: Option<i32>,
     _args: Vec<CString>,
 }
 
@@ -102,6 +105,7 @@ fn plan(wanted: &Program<'_>) -> Result<Plan, LaunchError> {
         stack: wanted.exactly.and_then(|exactly| exactly.stack),
         signals: wanted.exactly.map(|exactly| (exactly.ignored, exactly.blocked)),
         fixed_addresses: wanted.fixed_addresses,
+        held_by: wanted.exactly.and_then(|exactly| exactly.held_by).map(|rules| rules.as_raw_fd()),
         _args: args,
     })
 }
@@ -134,7 +138,7 @@ pub fn hold(program: Program<'_>) -> Result<Held, LaunchError> {
                 let mut byte = 0u8;
                 if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
                     prepare(&plan);
-                    let error = execute(&plan);
+                    let error = if hold_back(&plan) { execute(&plan) } else { libc::EPERM };
                     libc::write(report.as_raw_fd(), (&raw const error).cast(), 4);
                 }
                 libc::_exit(127)
@@ -219,6 +223,16 @@ unsafe fn prepare(plan: &Plan) {
                 libc::setrlimit(libc::RLIMIT_STACK, &raw const now);
             }
         }
+    }
+}
+
+/// Lets rules hold the child. Returns false if they do not.
+unsafe fn hold_back(plan: &Plan) -> bool {
+    let Some(rules) = plan.held_by else { return true };
+    // SAFETY: takes numbers.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::syscall(libc::SYS_landlock_restrict_self, rules, 0) == 0
     }
 }
 

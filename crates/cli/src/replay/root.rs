@@ -29,6 +29,17 @@ pub enum Root {
     Given(Directory, PathBuf),
 }
 
+/// How files come into a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filling {
+    /// They are put into an empty directory.
+    Empty,
+    /// They are put beside what is there.
+    Over,
+    /// They are there.
+    AsItIs,
+}
+
 fn fail(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Failed(format!("{}: {error}", path.display()))
 }
@@ -40,7 +51,17 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 impl Root {
     /// Opens the root for a replay. A user's directory is cleared before all but the first one.
     pub fn new(args: &Args, number: u32) -> Result<Root, Failure> {
-        let Some(path) = &args.root else {
+        let filling = match (args.image.as_str(), args.overwrite) {
+            ("none", _) => Filling::AsItIs,
+            (_, true) => Filling::Over,
+            (_, false) => Filling::Empty,
+        };
+        Root::open(args.root.as_deref(), filling, number)
+    }
+
+    /// Opens the root for a replay that fills it in this way.
+    pub fn open(root: Option<&Path>, filling: Filling, number: u32) -> Result<Root, Failure> {
+        let Some(path) = root else {
             let private = fs::Permissions::from_mode(0o700);
             let mut named = tempfile::Builder::new();
             let around = named.prefix("reenact-replay-").permissions(private).tempdir();
@@ -51,10 +72,10 @@ impl Root {
         };
         let root = Directory::open_or_make(path).map_err(failed)?;
         refuse_whole_system(&root).map_err(failed)?;
-        let path = root.path().unwrap_or_else(|_| path.clone());
-        if args.image != "none" {
+        let path = root.path().unwrap_or_else(|_| path.to_path_buf());
+        if filling != Filling::AsItIs {
             let empty = root.is_empty().map_err(|error| fail(&path, &error))?;
-            if !empty && number == 0 && !args.overwrite {
+            if !empty && number == 0 && filling == Filling::Empty {
                 return Err(Failure::Usage(format!(
                     "{} is not empty; --overwrite replays into it all the same, --image none \
                      takes what is there as it is",

@@ -1,7 +1,7 @@
 //! Privileges of the inmate: few capabilities, no new ones, and Landlock.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, PathBeneath,
@@ -125,4 +125,56 @@ pub fn landlock<'a>(
         (_, LandlockStatus::Available { effective_abi, .. }) => Some(effective_abi as u32),
         _ => None,
     })
+}
+
+/// Rules for a program that is executed again: it changes no file, uses no TCP, no abstract socket and no
+/// signal to the outside. `None` where the kernel has no Landlock.
+pub fn rules_of_a_reader() -> Result<Option<OwnedFd>, JailError> {
+    let failed = |error| JailError::plain(format!("cannot make Landlock rules: {error}"));
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(LANDLOCK))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(LANDLOCK)))
+        .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
+        .and_then(|rules| rules.create())
+        .map(Into::into)
+        .map_err(|error: RulesetError| failed(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_reads_and_changes_nothing() {
+        let Some(rules) = rules_of_a_reader().unwrap() else { return };
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, "as it was\n").unwrap();
+        let script = "cd \"$1\" || exit 1; cat file; echo other > file; > new; rm file; mkdir d; ln -s a b; \
+                      mv file c; true >> file; kill -0 \"$2\" && echo reached; exit 0";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(directory.path()).arg(std::process::id().to_string());
+        let rules = rules.as_raw_fd();
+        // SAFETY: the child makes two system calls.
+        unsafe {
+            shell.pre_exec(move || {
+                let held = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                    && libc::syscall(libc::SYS_landlock_restrict_self, rules, 0) == 0;
+                if held { Ok(()) } else { Err(io::Error::last_os_error()) }
+            });
+        }
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Older kernels know nothing of signals.
+        assert!(said == "as it was\n" || said == "as it was\nreached\n", "{said}");
+        let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"as it was\n");
+    }
 }

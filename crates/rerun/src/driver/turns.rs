@@ -6,6 +6,7 @@ use super::{Driver, LOOK_EVERY, TIMES_SLOWER};
 use crate::divergence::{Ending, Reason, diverged};
 use crate::held::{Held, Until};
 use crate::live::Live;
+use crate::pace::Step;
 use crate::processes;
 
 /// How often to look whether a thread has run for its time slice.
@@ -14,7 +15,8 @@ const SLICE_LOOK: Duration = Duration::from_micros(200);
 impl Driver<'_> {
     /// Gives the results of calls that had returned by then. What other threads did before that has
     /// happened: so each finds in memory that they share what it found.
-    pub(super) fn release(&mut self, tsc: u64) {
+    pub(super) fn release(&mut self, tsc: u64) -> Result<(), Ending> {
+        self.note(Step::Until(tsc))?;
         let mut at = 0;
         while at < self.held.len() {
             if matches!(self.held[at].until, Until::Time(time) if time <= tsc) {
@@ -23,6 +25,7 @@ impl Driver<'_> {
                 at += 1;
             }
         }
+        Ok(())
     }
 
     fn give(&mut self, at: usize) {

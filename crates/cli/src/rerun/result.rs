@@ -1,0 +1,180 @@
+//! What a re-execution has found, for people and programs.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use render::amounts::{show_size, show_time};
+use render::json::text;
+use rerun::{Counts, Ending, Times};
+
+use super::follower::Found;
+use crate::failure::Failure;
+
+/// Causes of mismatches that are told.
+const CAUSES_SHOWN: usize = 5;
+
+/// What came of it, apart from files.
+pub struct Done {
+    /// How it ended.
+    pub ending: Ending,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// What was compared.
+    pub counts: Counts,
+    /// Bytes of output that no call carries.
+    pub not_shown: u64,
+    /// The processor is another one.
+    pub other_processor: bool,
+    /// What it took, put together.
+    pub times: Times,
+    /// What it really took.
+    pub wall: Duration,
+    /// CPU time of calls on files.
+    pub system_ns: u64,
+}
+
+impl Done {
+    /// What is told if all is well.
+    pub fn told(&self) -> String {
+        let Counts { compared, not_compared } = self.counts;
+        let mut text = format!("{} calls, all as recorded", self.calls);
+        if compared > 0 {
+            text.push_str(&format!(", with {} that went in", show_size(compared)));
+        }
+        if self.not_shown > 0 {
+            let size = show_size(self.not_shown);
+            text.push_str(&format!(
+                "; {size} of its output were copied by the kernel, and are not shown"
+            ));
+        }
+        if not_compared > 0 {
+            text.push_str(&format!("; {not_compared} buffers are not whole in the trace"));
+        }
+        if self.other_processor {
+            text.push_str("; the processor has other features than the recorded one");
+        }
+        text
+    }
+
+    /// What it took, in words.
+    pub fn times_told(&self) -> String {
+        let Times { elapsed_ns, user_ns, files_ns, outside_recorded_ns, outside_ns, .. } =
+            self.times;
+        let [elapsed, user, files, outside] =
+            [elapsed_ns, user_ns, files_ns, outside_recorded_ns].map(show_time);
+        let counted = if outside_ns == 0 && outside_recorded_ns > 0 { ", not counted" } else { "" };
+        format!(
+            "it takes {elapsed}: the program's CPU {user}, {} calls on files {files}; waits for the \
+             outside {outside}{counted}",
+            self.times.files_calls
+        )
+    }
+
+    /// Prints it as JSON.
+    pub fn json(&self, found: Option<&Found>) -> Result<(), Failure> {
+        let line = text(|json| {
+            json.object(|json| {
+                let diverged = match &self.ending {
+                    Ending::Diverged(diverged) => Some(diverged),
+                    _ => None,
+                };
+                let failed = match &self.ending {
+                    Ending::Failed(text) => Some(text.as_str()),
+                    _ => None,
+                };
+                let Times {
+                    elapsed_ns,
+                    user_ns,
+                    files_ns,
+                    files_calls,
+                    outside_recorded_ns,
+                    outside_ns,
+                } = self.times;
+                json.key("calls").uint(self.calls);
+                json.key("compared_bytes").uint(self.counts.compared);
+                json.key("diverged").bool(diverged.is_some());
+                match diverged {
+                    None => json.key("divergence").null(),
+                    Some(found) => json.key("divergence").object(|json| {
+                        match found.seq {
+                            Some(seq) => json.key("seq").uint(seq),
+                            None => json.key("seq").null(),
+                        }
+                        json.key("what").str(&found.reason.to_string());
+                        json.key("likely").str(found.reason.likely());
+                    }),
+                }
+                json.key("failed").optional_str(failed);
+                json.key("elapsed_ns").uint(elapsed_ns);
+                json.key("wall_ns").uint(self.wall.as_nanos() as u64);
+                json.key("user_ns").uint(user_ns);
+                json.key("system_ns").uint(self.system_ns);
+                json.key("files_ns").uint(files_ns);
+                json.key("files_calls").uint(files_calls);
+                json.key("outside_ns").uint(outside_ns);
+                json.key("outside_recorded_ns").uint(outside_recorded_ns);
+                match found {
+                    None => json.key("files").null(),
+                    Some(Found { findings, .. }) => json.key("files").object(|json| {
+                        let outcome = &findings.outcome;
+                        json.key("replayed").uint(outcome.replayed);
+                        json.key("simulated").uint(outcome.simulated);
+                        json.key("verified").uint(outcome.verified);
+                        json.key("unverified").uint(outcome.unverified);
+                        json.key("mismatches").uint(outcome.mismatches.count());
+                        let state = findings.final_state.as_ref();
+                        let verdict = state.map(|state| state.verdict().name());
+                        json.key("final_state").optional_str(verdict);
+                        json.key("image_s").float(findings.image_s);
+                    }),
+                }
+                let kept = found.and_then(|found| found.kept.as_ref());
+                let kept = kept.map(|path| path.to_string_lossy());
+                json.key("root").optional_str(kept.as_deref());
+                let is_same = matches!(self.ending, Ending::Same);
+                let agrees = found.is_none_or(|found| found.findings.agrees());
+                json.key("ok").bool(is_same && agrees);
+            });
+        });
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")?;
+        Ok(out.flush()?)
+    }
+}
+
+impl Found {
+    /// What is told of the files.
+    pub fn told(&self) -> String {
+        let outcome = &self.findings.outcome;
+        let kept = self.kept.as_ref().map(|path| format!("; they are in {}", path.display()));
+        format!(
+            "files: {} calls made, {} verified, {} not verifiable{}",
+            outcome.replayed,
+            outcome.verified,
+            outcome.unverified,
+            kept.unwrap_or_default()
+        )
+    }
+
+    /// What came out otherwise.
+    pub fn failure(&self) -> Option<Failure> {
+        if self.findings.agrees() {
+            return None;
+        }
+        let outcome = &self.findings.outcome;
+        let mut text = format!("{} calls on files came out otherwise", outcome.mismatches.count());
+        if let Some(state) = &self.findings.final_state {
+            text.push_str(&format!(", {} paths differ at the end", state.different));
+        }
+        for group in outcome.mismatches.groups.iter().take(CAUSES_SHOWN) {
+            text.push_str(&format!("\n  {} times: {}", group.count, group.cause));
+            if let Some(example) = group.examples.first() {
+                let [expected, found] = [&example.expected, &example.found]
+                    .map(|text| render::escape::escaped(text.as_bytes()));
+                let seq = example.seq;
+                text.push_str(&format!(" (call {seq}: {expected} expected, {found} found)"));
+            }
+        }
+        Some(Failure::Different(text))
+    }
+}

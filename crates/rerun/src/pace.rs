@@ -1,0 +1,100 @@
+//! What happens, until it is known what calls on files have taken: they may be made a little later than
+//! the program comes to them, as long as they come in the same order.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ring::Standing;
+
+use crate::files::Files;
+use crate::timeline::{Kind, Stimuli, Timeline, Times};
+
+/// How much may happen before the calls on files that came first have been made.
+const BEHIND_MAX: usize = 1024;
+/// A pause for the outside is no longer, whatever the trace says.
+const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Something that concerns time.
+pub(crate) enum Step {
+    /// A thread begins, made by another one.
+    Begin { thread: u32, maker: u32, tsc: u64 },
+    /// A thread begins a program.
+    Image { thread: u32, tsc: u64 },
+    /// The program has computed, and did so for that long when it was recorded.
+    Computed { thread: u32, stood: [Standing; 2], known_ns: Option<u64> },
+    /// A call begins.
+    Call { thread: u32, seq: u64, enter: u64, exit: Option<u64>, kind: Kind },
+    /// The recording has come to this time.
+    Until(u64),
+}
+
+/// What a re-execution takes.
+pub(crate) struct Pace {
+    timeline: Timeline,
+    files: Option<Box<dyn Files + Send>>,
+    steps: VecDeque<Step>,
+    /// Whether the program waits for the outside.
+    waits: bool,
+}
+
+impl Pace {
+    /// `hz`: ticks per second of the recording, and of this machine.
+    pub fn new(stimuli: Stimuli, hz: (u64, u64), files: Option<Box<dyn Files + Send>>) -> Pace {
+        let waits = files.is_some() && stimuli == Stimuli::Recorded;
+        Pace { timeline: Timeline::new(stimuli, hz.0, hz.1), files, steps: VecDeque::new(), waits }
+    }
+
+    /// What it took.
+    pub fn times(&self) -> Times {
+        self.timeline.times()
+    }
+
+    /// The program makes this call.
+    pub fn begin(&mut self, seq: u64) {
+        if let Some(files) = &mut self.files {
+            files.begin(seq);
+        }
+    }
+
+    /// Something happens.
+    pub fn add(&mut self, step: Step) -> Result<(), String> {
+        self.steps.push_back(step);
+        let is_behind = self.files.is_some() && !self.waits;
+        self.catch_up(if is_behind { BEHIND_MAX } else { 0 })
+    }
+
+    /// Waits until all is known that has happened, but for the last so many things.
+    pub fn catch_up(&mut self, but: usize) -> Result<(), String> {
+        while self.steps.len() > but {
+            let Some(step) = self.steps.pop_front() else { break };
+            self.take(&step)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, step: &Step) -> Result<(), String> {
+        match *step {
+            Step::Begin { thread, maker, tsc } => self.timeline.begin(thread, maker, tsc),
+            Step::Image { thread, tsc } => self.timeline.image(thread, tsc),
+            Step::Computed { thread, stood, known_ns } => {
+                self.timeline.computed(thread, stood, known_ns);
+            }
+            Step::Call { thread, seq, enter, exit, kind } => {
+                self.timeline.call(thread, seq, enter, exit, kind);
+            }
+            Step::Until(tsc) => {
+                while let Some(open) = self.timeline.next_end(tsc) {
+                    let made = match &mut self.files {
+                        Some(files) => files.end(open.seq)?,
+                        None => None,
+                    };
+                    let outside = Duration::from_nanos(self.timeline.end(open, made));
+                    if self.waits && !outside.is_zero() {
+                        std::thread::sleep(outside.min(PAUSE_MAX));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

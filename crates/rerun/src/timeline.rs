@@ -1,0 +1,351 @@
+//! When everything would have happened, had nobody stood between the program and its calls.
+//!
+//! To bring a call before the driver takes many times what most calls take. So the time of a
+//! re-execution is put together, thread by thread: what the program computes between its calls is
+//! measured in its agent, what calls on files take where they are made, and what is answered takes as
+//! long as it did when it was recorded. What waits for another thread ends after what that thread had
+//! done before. What is left of a wait comes from outside: timers, and peers that were not recorded.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use ring::Standing;
+use syscalls::{Classes, Handler, Syscall};
+
+/// Whether a program waits for the outside as long as it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stimuli {
+    /// What comes from outside comes at once.
+    Asap,
+    /// It takes as long as it did.
+    #[default]
+    Recorded,
+}
+
+/// What the program computes for a shorter time takes what it took: to measure that costs as much.
+const MEASURED_NS: u64 = 20_000;
+/// An answered call that is longer may have waited.
+const SHORT_NS: u64 = 100_000;
+/// Others are seen to go on that long after what they have waited for.
+const WAKING_NS: u64 = 1_000_000;
+
+/// What a re-execution has taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Times {
+    /// From the first image to the last end.
+    pub elapsed_ns: u64,
+    /// CPU time of the program between its calls.
+    pub user_ns: u64,
+    /// Time in calls on files, of all threads: waits for the system.
+    pub files_ns: u64,
+    /// Calls on files that were made.
+    pub files_calls: u64,
+    /// What waits for the outside took in the recording, of all threads.
+    pub outside_recorded_ns: u64,
+    /// What they count in `elapsed_ns`.
+    pub outside_ns: u64,
+}
+
+/// What the end of a call depends on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// On nobody else.
+    Plain,
+    /// On another thread, or the outside.
+    Waits,
+    /// On the clock.
+    Sleeps,
+}
+
+/// Decides it by the row of a call.
+pub(crate) fn kind(row: Option<&Syscall>) -> Kind {
+    match row {
+        Some(row) if !row.classes.intersects(Classes::WAIT) => {
+            if row.handler == Handler::Vfork {
+                Kind::Waits
+            } else {
+                Kind::Plain
+            }
+        }
+        Some(row) if row.classes.intersects(Classes::CLOCK) => Kind::Sleeps,
+        _ => Kind::Waits,
+    }
+}
+
+/// A call that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Open {
+    exit: u64,
+    pub seq: u64,
+    thread: u32,
+    enter: u64,
+    kind: Kind,
+}
+
+/// A thread.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    /// Where it is, or where its current call began.
+    at_ns: u64,
+    /// The recorded beginning of its current call.
+    enter: u64,
+}
+
+/// Something that a thread has done.
+#[derive(Clone, Copy)]
+struct Done {
+    thread: u32,
+    tsc: u64,
+    at_ns: u64,
+}
+
+/// The times of all threads.
+pub(crate) struct Timeline {
+    stimuli: Stimuli,
+    /// Nanoseconds per tick of the recording, and of the re-execution.
+    recorded_ns: f64,
+    now_ns: f64,
+    clocks: HashMap<u32, Clock>,
+    open: BinaryHeap<Reverse<Open>>,
+    /// What was done last, and what was done last by another thread than that.
+    last: [Option<Done>; 2],
+    /// What it takes to bring a call before the driver, as far as that counts as the program's time.
+    least_ns: u64,
+    times: Times,
+}
+
+impl Timeline {
+    pub fn new(stimuli: Stimuli, recorded_hz: u64, now_hz: u64) -> Timeline {
+        let per_tick = |hz: u64| 1e9 / hz.max(1) as f64;
+        Timeline {
+            stimuli,
+            recorded_ns: per_tick(recorded_hz),
+            now_ns: per_tick(now_hz),
+            clocks: HashMap::new(),
+            open: BinaryHeap::new(),
+            last: [None; 2],
+            least_ns: u64::MAX,
+            times: Times::default(),
+        }
+    }
+
+    /// What it took.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    fn recorded(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.recorded_ns) as u64
+    }
+
+    /// A thread begins, made by another one.
+    pub fn begin(&mut self, thread: u32, maker: u32, tsc: u64) {
+        let Clock { at_ns, enter } = self.clocks.get(&maker).copied().unwrap_or_default();
+        let at_ns = at_ns.saturating_add(self.recorded(tsc.saturating_sub(enter)));
+        self.set(thread, tsc, at_ns);
+    }
+
+    /// A program begins.
+    pub fn image(&mut self, thread: u32, tsc: u64) {
+        let Clock { at_ns, enter } =
+            self.clocks.get(&thread).copied().unwrap_or(Clock { at_ns: 0, enter: tsc });
+        let at_ns = at_ns.saturating_add(self.recorded(tsc.saturating_sub(enter)));
+        self.set(thread, tsc, at_ns);
+    }
+
+    /// The program has computed in this thread; `known_ns`: for so long when it was recorded.
+    pub fn computed(&mut self, thread: u32, [since, now]: [Standing; 2], known_ns: Option<u64>) {
+        if since.tsc == 0 {
+            return;
+        }
+        let wall = (now.tsc.saturating_sub(since.tsc) as f64 * self.now_ns) as u64;
+        let cpu = now.cpu_ns.saturating_sub(since.cpu_ns).min(wall);
+        let (has_waited, was_put_off) = (now.waits != since.waits, now.put_off != since.put_off);
+        let (took, used) = match (has_waited, was_put_off) {
+            (false, false) => {
+                self.least_ns = self.least_ns.min(wall);
+                (wall, wall)
+            }
+            // For its memory.
+            (true, _) => (wall, cpu),
+            (false, true) => (cpu, cpu),
+        };
+        let less = self.least_ns.min(took);
+        let (mut took, mut used) = (took - less, used.saturating_sub(less));
+        if let Some(known) = known_ns
+            && took < MEASURED_NS
+            && known < MEASURED_NS
+        {
+            (took, used) = (known, known);
+        }
+        self.times.user_ns = self.times.user_ns.saturating_add(used);
+        if let Some(clock) = self.clocks.get_mut(&thread) {
+            clock.at_ns = clock.at_ns.saturating_add(took);
+        }
+    }
+
+    /// A call begins; `exit` is its recorded end, if it has one.
+    pub fn call(&mut self, thread: u32, seq: u64, enter: u64, exit: Option<u64>, kind: Kind) {
+        let at_ns = self.clocks.get(&thread).map_or(0, |clock| clock.at_ns);
+        self.set(thread, enter, at_ns);
+        if let Some(exit) = exit {
+            self.open.push(Reverse(Open { exit: exit.max(enter), seq, thread, enter, kind }));
+        }
+    }
+
+    /// Takes the next call that had ended by then.
+    pub fn next_end(&mut self, tsc: u64) -> Option<Open> {
+        if self.open.peek().is_none_or(|Reverse(next)| next.exit > tsc) {
+            return None;
+        }
+        self.open.pop().map(|Reverse(next)| next)
+    }
+
+    /// A call ends; if it was made, it took that long. Returns for how long it has waited for the
+    /// outside.
+    pub fn end(&mut self, open: Open, made_ns: Option<u64>) -> u64 {
+        let Open { exit, thread, enter, kind, .. } = open;
+        let began = self.clocks.get(&thread).map_or(0, |clock| clock.at_ns);
+        let took = self.recorded(exit - enter);
+        let mut outside = 0;
+        let at_ns = match (made_ns, kind) {
+            (Some(ns), _) => {
+                self.times.files_ns = self.times.files_ns.saturating_add(ns);
+                self.times.files_calls += 1;
+                began.saturating_add(ns)
+            }
+            (None, Kind::Plain) if took < SHORT_NS => began.saturating_add(took),
+            (None, Kind::Sleeps) => {
+                outside = took;
+                began
+            }
+            (None, _) => match self.last_of_others(thread).filter(|done| done.tsc >= enter) {
+                Some(done) => {
+                    let rest = self.recorded(exit.saturating_sub(done.tsc));
+                    outside = if rest > WAKING_NS { rest } else { 0 };
+                    began.max(done.at_ns).saturating_add(rest - outside)
+                }
+                None if kind == Kind::Plain || took < SHORT_NS => began.saturating_add(took),
+                None => {
+                    outside = took;
+                    began
+                }
+            },
+        };
+        self.times.outside_recorded_ns = self.times.outside_recorded_ns.saturating_add(outside);
+        if self.stimuli == Stimuli::Asap {
+            outside = 0;
+        }
+        self.times.outside_ns = self.times.outside_ns.saturating_add(outside);
+        self.set(thread, exit, at_ns.saturating_add(outside));
+        outside
+    }
+
+    fn last_of_others(&self, thread: u32) -> Option<Done> {
+        self.last.iter().flatten().find(|done| done.thread != thread).copied()
+    }
+
+    fn set(&mut self, thread: u32, tsc: u64, at_ns: u64) {
+        self.clocks.insert(thread, Clock { at_ns, enter: tsc });
+        self.times.elapsed_ns = self.times.elapsed_ns.max(at_ns);
+        if self.last[0].is_some_and(|done| done.thread != thread) {
+            self.last[1] = self.last[0];
+        }
+        self.last[0] = Some(Done { thread, tsc, at_ns });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gigahertz: a tick is a nanosecond.
+    const HZ: u64 = 1_000_000_000;
+    const MS: u64 = 1_000_000;
+
+    fn timeline(stimuli: Stimuli) -> Timeline {
+        let mut timeline = Timeline::new(stimuli, HZ, HZ);
+        timeline.image(1, 0);
+        // What it takes to bring a call before the driver.
+        timeline.computed(1, [at(1000, 0, 0), at(1500, 0, 0)], None);
+        timeline
+    }
+
+    fn at(tsc: u64, waits: u64, put_off: u64) -> Standing {
+        Standing { tsc, cpu_ns: tsc / 2, waits, put_off }
+    }
+
+    fn ends(timeline: &mut Timeline, tsc: u64, made_ns: Option<u64>) -> u64 {
+        let mut outside = 0;
+        while let Some(open) = timeline.next_end(tsc) {
+            outside += timeline.end(open, made_ns);
+        }
+        outside
+    }
+
+    #[test]
+    fn what_is_made_counts_and_what_is_answered_counts_as_recorded() {
+        let mut timeline = timeline(Stimuli::Asap);
+        timeline.computed(1, [at(5000, 0, 0), at(7500, 0, 0)], None);
+        assert_eq!(timeline.times().user_ns, 2000);
+        timeline.call(1, 0, 10_000, Some(11_000), Kind::Plain);
+        ends(&mut timeline, 11_000, Some(300));
+        assert_eq!(timeline.times().elapsed_ns, 2300);
+        timeline.call(1, 1, 12_000, Some(13_000), Kind::Plain);
+        ends(&mut timeline, u64::MAX, None);
+        let Times { elapsed_ns, files_ns, files_calls, .. } = timeline.times();
+        assert_eq!((elapsed_ns, files_ns, files_calls), (3300, 300, 1));
+    }
+
+    #[test]
+    fn a_taken_cpu_does_not_count_and_waiting_for_memory_does() {
+        let mut timeline = timeline(Stimuli::Asap);
+        timeline.computed(1, [at(10_000, 0, 0), at(110_000, 0, 1)], None);
+        assert_eq!(timeline.times().user_ns, 49_500);
+        timeline.computed(1, [at(10_000, 0, 1), at(110_000, 3, 1)], None);
+        timeline.call(1, 0, MS, None, Kind::Plain);
+        assert_eq!(timeline.times().user_ns, 99_000);
+        assert_eq!(timeline.times().elapsed_ns, 49_500 + 99_500);
+    }
+
+    #[test]
+    fn what_is_short_takes_what_it_took() {
+        let mut timeline = timeline(Stimuli::Asap);
+        timeline.computed(1, [at(5000, 0, 0), at(9500, 0, 0)], Some(300));
+        assert_eq!(timeline.times().user_ns, 300);
+        timeline.computed(1, [at(10_000, 0, 0), at(50_500, 0, 0)], Some(300));
+        assert_eq!(timeline.times().user_ns, 40_300);
+    }
+
+    #[test]
+    fn a_sleep_takes_no_time_or_what_it_took() {
+        for (stimuli, counted) in [(Stimuli::Asap, 0), (Stimuli::Recorded, 50 * MS)] {
+            let mut timeline = timeline(stimuli);
+            timeline.call(1, 0, MS, Some(51 * MS), Kind::Sleeps);
+            assert_eq!(ends(&mut timeline, 60 * MS, None), counted);
+            let times = timeline.times();
+            assert_eq!((times.outside_ns, times.outside_recorded_ns), (counted, 50 * MS));
+            assert_eq!(times.elapsed_ns, counted);
+            // So does a wait for a peer that was not recorded.
+            timeline.call(1, 1, 60 * MS, Some(110 * MS), Kind::Waits);
+            assert_eq!(ends(&mut timeline, 110 * MS, None), counted);
+        }
+    }
+
+    #[test]
+    fn who_waits_goes_on_after_what_the_other_one_has_done() {
+        let mut timeline = timeline(Stimuli::Asap);
+        timeline.call(1, 0, 100, Some(200), Kind::Plain);
+        timeline.begin(2, 1, 150);
+        ends(&mut timeline, 300, None);
+        // The first one waits for the second one, which computes longer than it did.
+        timeline.call(1, 1, 300, Some(5 * MS), Kind::Waits);
+        timeline.computed(2, [at(1000, 0, 0), at(9 * MS + 1500, 0, 0)], None);
+        timeline.call(2, 2, 5 * MS - 1000, Some(5 * MS - 500), Kind::Plain);
+        ends(&mut timeline, 5 * MS, None);
+        let times = timeline.times();
+        assert_eq!(times.outside_recorded_ns, 0);
+        // 50 to its beginning, 9 ms, a call of 500 ns, and 500 ns to wake up.
+        assert_eq!(times.elapsed_ns, 50 + 9 * MS + 500 + 500);
+    }
+}
