@@ -11,7 +11,9 @@ fn main() {
     for source in ["agent", "ring", "syscalls"] {
         println!("cargo:rerun-if-changed={}", root.join("crates").join(source).display());
     }
-    println!("cargo:rerun-if-changed={}", root.join("Cargo.lock").display());
+    for file in ["Cargo.lock", "Cargo.toml"] {
+        println!("cargo:rerun-if-changed={}", root.join(file).display());
+    }
     // A build of its own, with its own flags: what instruments or tunes the tool must not reach
     // into the programs that it records.
     let target = out.join("agent-target");

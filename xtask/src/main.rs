@@ -1,6 +1,7 @@
 //! Developer tasks, as `cargo xtask TASK`.
 
 mod bench;
+mod dist;
 mod fuzz;
 mod soak;
 mod test;
@@ -36,6 +37,7 @@ cargo xtask TASK
   bench export [OPTIONS]  how fast traces become files of other tools
     --runs N                how often each is exported (default 3)
     --dir DIR               where all files are kept meanwhile (default: a temporary directory)
+  dist [--dir DIR]        a static binary, and a Debian package of it (default: target/dist/out)
   fuzz [TARGET...]        run fuzz targets, all unless some are named
     --seconds N             how long each is run (default 60)
     --keep                  add what was found to the corpus that is kept
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         ["bench", "kernel", rest @ ..] => bench::kernel::run(rest),
         ["bench", "replay", rest @ ..] => bench::replay::run(rest),
         ["bench", "export", rest @ ..] => bench::export::run(rest),
+        ["dist", rest @ ..] => dist::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["soak", rest @ ..] => soak::run(rest),
         ["help" | "--help" | "-h"] => {

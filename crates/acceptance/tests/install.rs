@@ -1,5 +1,5 @@
 //! The README on installing: its command installs a binary that needs nothing else of the
-//! repository, and its examples of leaving data out of traces work.
+//! repository, the Debian package works alone, and its examples of leaving data out of traces work.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -12,6 +12,8 @@ fn main() -> ExitCode {
     trials::main(|trials| {
         let no_time = (!tier::is_long()).then_some("the long tier");
         trials.add("installs", Who::User, no_time, installs);
+        let no_packages = trials::missing(&["dpkg-deb", "unshare", "gzip"]);
+        trials.add("packages", Who::Root, no_time.or(no_packages), packages);
         trials.add_for_both("leaves_secrets_out", None, leaves_secrets_out);
         Ok(())
     })
@@ -52,6 +54,51 @@ fn installs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     place.run(&mut record)?.success("record")?;
     run(&["info", "--verify"])?;
     run(&["replay"])?;
+    Ok(())
+}
+
+/// The Debian package has a static binary that records, replays and exports in a root without any other
+/// file, with manual pages and completions.
+fn packages(_: &Stage, _: Who) -> Result<(), Complaint> {
+    let fail = |error: std::io::Error| error.to_string();
+    let (out, root) = (tempfile::tempdir().map_err(fail)?, tempfile::tempdir().map_err(fail)?);
+    let succeed = |command: &mut Command| {
+        let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{command:?}: {}: {said}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned() + &said)
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut dist = Command::new(cargo);
+    let dist = dist.args(["xtask", "dist", "--dir"]).arg(out.path()).current_dir(repository());
+    let said = succeed(dist)?;
+    let package = said.lines().find(|line| line.ends_with(".deb")).ok_or("no package")?;
+    succeed(Command::new("dpkg-deb").args(["-x", package]).arg(root.path()))?;
+    for name in ["proc", "tmp", "dev"] {
+        std::fs::create_dir(root.path().join(name)).map_err(fail)?;
+    }
+    for file in [
+        "man/man1/reenact.1.gz",
+        "man/man1/reenact-record.1.gz",
+        "bash-completion/completions/reenact",
+        "zsh/vendor-completions/_reenact",
+        "fish/vendor_completions.d/reenact.fish",
+        "doc/reenact/copyright",
+    ] {
+        let path = root.path().join("usr/share").join(file);
+        let bytes = std::fs::metadata(&path).map(|about| about.len()).unwrap_or_default();
+        ensure!(bytes > 300, "{file} has {bytes} bytes");
+    }
+    // The binary is the only program there, so it is recorded too.
+    let script = "mount -t proc proc \"$0/proc\"; mount --bind /dev \"$0/dev\"; r=\"chroot $0 /usr/bin/reenact\"
+        $r record -o /tmp/t.rnt -- /usr/bin/reenact man --dir /tmp/pages
+        $r info --verify /tmp/t.rnt; $r stat /tmp/t.rnt; $r replay /tmp/t.rnt
+        $r export /tmp/t.rnt --to parquet -o /tmp/tables; $r report /tmp/t.rnt -o /tmp/t.html";
+    let mut inside = Command::new("unshare");
+    let said = succeed(inside.args(["-m", "sh", "-ec", script]).arg(root.path()))?;
+    ensure!(said.contains("final state: identical"), "{said}");
+    ensure!(said.contains("complete     yes"), "{said}");
+    ensure!(root.path().join("tmp/pages/reenact-record.1").exists(), "no pages: {said}");
     Ok(())
 }
 

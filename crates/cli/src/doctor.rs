@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use render::amounts::counted;
 use requirements::{Check, Verdict};
 
 use crate::failure::Failure;
@@ -54,11 +55,19 @@ fn text(checks: &[Check]) -> String {
             let _ = writeln!(out, "{:<8} {:<22} -> {}", "", "", check.remedy);
         }
     }
-    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count() as u64;
     let summary = match (count(Verdict::Missing), count(Verdict::Limited)) {
         (0, 0) => "Recording works here.".to_string(),
-        (0, limited) => format!("Recording works here, with {limited} restrictions."),
-        (missing, _) => format!("Recording does not work here: {missing} things are missing."),
+        (0, limited) => {
+            format!(
+                "Recording works here, with {}.",
+                counted(limited, "restriction", "restrictions")
+            )
+        }
+        (missing, _) => {
+            let missing = counted(missing, "thing is missing", "things are missing");
+            format!("Recording does not work here: {missing}.")
+        }
     };
     let _ = writeln!(out, "\n{summary}");
     out
@@ -103,10 +112,10 @@ limited  limits                 small
 missing  dispatch               refused
                                 -> use a newer kernel
 
-Recording does not work here: 1 things are missing.
+Recording does not work here: 1 thing is missing.
 ";
         assert_eq!(text(&checks), expected);
-        assert!(text(&checks[..2]).ends_with("\nRecording works here, with 1 restrictions.\n"));
+        assert!(text(&checks[..2]).ends_with("\nRecording works here, with 1 restriction.\n"));
         let value: serde_json::Value = serde_json::from_str(&json(&checks)).unwrap();
         assert_eq!(value["ok"], false);
         assert_eq!(value["checks"][1]["remedy"], "raise them");

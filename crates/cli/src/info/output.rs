@@ -106,7 +106,7 @@ fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
 fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
     let report = &overview.report;
     let lost = if report.complete || trace.totals().is_some() {
-        format!("{} calls lost", report.lost)
+        format!("{} lost", counted(report.lost, "call", "calls"))
     } else {
         "what came after its last block is unknown".into()
     };
@@ -122,7 +122,8 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
     };
     let gaps = report.gaps.max(overview.gap_count);
     let unseen = unseen.map_or(String::new(), |words| format!("; data not seen: {words}"));
-    line(out, "complete", &format!("{complete} ({lost}, {gaps} gaps; {checked}){unseen}"));
+    let gaps = counted(gaps, "gap", "gaps");
+    line(out, "complete", &format!("{complete} ({lost}, {gaps}; {checked}){unseen}"));
     if let Some(totals) = trace.totals() {
         let equal = |values: &[u64]| {
             if values.windows(2).all(|w| w[0] == w[1]) { "" } else { "NOT EQUAL: " }

@@ -1,0 +1,161 @@
+//! `cargo xtask dist`: what is given to others. A static binary, and a Debian package of it with manual
+//! pages and completions.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Complaint, cargo, repository, tools};
+
+/// Both are linked against glibc, which becomes part of the file.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The binary may not have more bytes.
+const BINARY_BYTES_MAX: u64 = 20 << 20;
+/// Shells, and where Debian has completions of theirs.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/reenact"),
+    ("zsh", "usr/share/zsh/vendor-completions/_reenact"),
+    ("fish", "usr/share/fish/vendor_completions.d/reenact.fish"),
+];
+/// Documents that go with the package.
+const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
+
+/// Builds all of it, and says where it is.
+pub fn run(args: &[&str]) -> Result<(), Complaint> {
+    let target = repository().join("target/dist");
+    let out = match args {
+        [] => target.join("out"),
+        ["--dir", dir] => PathBuf::from(dir),
+        _ => return Err("dist takes --dir DIR alone".into()),
+    };
+    let target_dir = target.to_string_lossy().into_owned();
+    cargo(
+        &["build", "--release", "--locked", "--package", "reenact", "--target", TARGET]
+            .into_iter()
+            .chain(["--target-dir", &target_dir])
+            .collect::<Vec<_>>(),
+        &[
+            ("RUSTFLAGS", "-C target-feature=+crt-static"),
+            ("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
+        ],
+    )?;
+    let built = target.join(TARGET).join("release/reenact");
+    let bytes = fs::read(&built).map_err(|error| fail(&built, &error))?;
+    if has_interpreter(&bytes) != Some(false) {
+        return Err(format!("{}: it is not static", built.display()));
+    }
+    if bytes.len() as u64 > BINARY_BYTES_MAX {
+        return Err(format!("{}: {} bytes are too many", built.display(), bytes.len()));
+    }
+    fs::create_dir_all(&out).map_err(|error| fail(&out, &error))?;
+    let binary = out.join("reenact");
+    place(&binary, &bytes, 0o755)?;
+    println!("{} ({} bytes)", binary.display(), bytes.len());
+    if !tools::is_there("dpkg-deb") {
+        println!("no Debian package: dpkg-deb is not there");
+        return Ok(());
+    }
+    let package = debian_package(&binary, &out)?;
+    println!("{}", package.display());
+    Ok(())
+}
+
+fn debian_package(binary: &Path, out: &Path) -> Result<PathBuf, Complaint> {
+    let version = output(binary, &["--version"])?;
+    let version = String::from_utf8_lossy(&version);
+    let version = version.split_whitespace().nth(1).ok_or("the binary tells no version")?;
+    let stage = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    let root = stage.path();
+    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).map_err(|e| fail(root, &e))?;
+    let bytes = fs::read(binary).map_err(|error| fail(binary, &error))?;
+    place(&root.join("usr/bin/reenact"), &bytes, 0o755)?;
+    for (shell, path) in COMPLETIONS {
+        place(&root.join(path), &output(binary, &["completions", shell])?, 0o644)?;
+    }
+    let pages = root.join("usr/share/man/man1");
+    output(binary, &["man", "--dir", &pages.to_string_lossy()])?;
+    for page in fs::read_dir(&pages).map_err(|error| fail(&pages, &error))? {
+        let page = page.map_err(|error| fail(&pages, &error))?.path();
+        output(Path::new("gzip"), &["-9n", &page.to_string_lossy()])?;
+    }
+    let documents = root.join("usr/share/doc/reenact");
+    for (from, to) in
+        DOCUMENTS.map(|name| (name, name)).into_iter().chain([("LICENSE", "copyright")])
+    {
+        let from = repository().join(from);
+        let text = fs::read(&from).map_err(|error| fail(&from, &error))?;
+        place(&documents.join(to), &text, 0o644)?;
+    }
+    let control = format!(
+        "Package: reenact\nVersion: {version}\nArchitecture: amd64\nSection: devel\nPriority: optional\n\
+         Maintainer: The authors of reenact <reenact@localhost>\nInstalled-Size: {}\n\
+         Description: records the system calls of a program, shows and replays them\n \
+         Records every system call of an unmodified program with its data, without privileges, shows and\n \
+         counts them, and makes the same calls again somewhere else, verifying each result.\n",
+        bytes.len().div_ceil(1024)
+    );
+    place(&root.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
+    let package = out.join(format!("reenact_{version}_amd64.deb"));
+    let (root, to) = (root.to_string_lossy(), package.to_string_lossy());
+    output(Path::new("dpkg-deb"), &["--root-owner-group", "--build", &root, &to])?;
+    Ok(package)
+}
+
+fn fail(path: &Path, error: &std::io::Error) -> Complaint {
+    format!("{}: {error}", path.display())
+}
+
+/// Writes a file, and the directories that lead to it.
+fn place(path: &Path, content: &[u8], mode: u32) -> Result<(), Complaint> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(|error| fail(parent, &error))?;
+    }
+    // A binary that runs cannot be written to.
+    let _ = fs::remove_file(path);
+    fs::write(path, content).map_err(|error| fail(path, &error))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(|error| fail(path, &error))
+}
+
+/// Returns what a program prints.
+fn output(program: &Path, args: &[&str]) -> Result<Vec<u8>, Complaint> {
+    let mut command = Command::new(program);
+    let output = command.args(args).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| fail(program, &error))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+/// Whether a 64-bit ELF file names a program that loads it. `None` if it is no such file.
+fn has_interpreter(file: &[u8]) -> Option<bool> {
+    const PT_INTERP: u32 = 3;
+    let number = |at: usize, len: usize| {
+        let bytes = file.get(at..at.checked_add(len)?)?;
+        Some(bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    if file.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let (table, size, count) = (number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)?);
+    let mut kinds = (0..count as usize).map(|i| number(table.checked_add(i * size)?, 4));
+    Some(kinds.any(|kind| kind == Some(PT_INTERP.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn static_files_name_no_interpreter() {
+        let own = fs::read("/proc/self/exe").unwrap();
+        assert_eq!(has_interpreter(&own), Some(true));
+        let mut without = own.clone();
+        let table = u64::from_le_bytes(own[32..40].try_into().unwrap()) as usize;
+        without[table..].fill(0);
+        assert_eq!(has_interpreter(&without), Some(false));
+        assert_eq!(has_interpreter(b"#!/bin/sh"), None);
+        assert_eq!(has_interpreter(b"\x7fELF\x02"), None);
+    }
+}
