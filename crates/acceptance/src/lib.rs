@@ -12,6 +12,7 @@ pub mod kernel_events;
 pub mod manifest;
 pub mod place;
 pub mod program;
+pub mod screen;
 pub mod shown;
 pub mod stage;
 pub mod strace;

@@ -1,6 +1,6 @@
 //! Turns checks into named tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::Complaint;
 use crate::place::{Who, are_root};
 use crate::program::Need;
-use crate::stage::Stage;
+use crate::stage::{Stage, repository};
 
 /// Returns whether this machine has what a program needs, for this user.
 pub fn has(need: Need, who: Who) -> bool {
@@ -109,4 +109,20 @@ pub fn missing<'a>(programs: &[&'a str]) -> Option<&'a str> {
             .iter()
             .any(|folder| Path::new(folder).join(program).exists())
     })
+}
+
+/// Returns the path of a Python with modules that read Parquet; `cargo xtask test` makes it.
+pub fn python() -> PathBuf {
+    match std::env::var_os("REENACT_PYTHON") {
+        Some(python) => python.into(),
+        None => repository().join("target/python/bin/python3"),
+    }
+}
+
+/// Returns whether a Python has these modules.
+pub fn imports(python: &Path, modules: &[&str]) -> bool {
+    let find = format!(
+        "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules:?})))"
+    );
+    succeeds(&python.to_string_lossy(), &["-c", &find])
 }

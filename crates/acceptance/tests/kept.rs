@@ -42,6 +42,7 @@ const COMMANDS: &[&str] = &[
     "stat waits TRACE --json",
     "stat irq TRACE --json",
     "stat block TRACE --json",
+    "stat pages TRACE --json",
     "stat calls TRACE --csv",
     "stat patterns TRACE",
     "export TRACE --to jsonl --output OUT",

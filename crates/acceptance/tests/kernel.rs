@@ -26,8 +26,10 @@ type Check = fn(&Stage, &Place) -> Result<(), Complaint>;
 /// Those that compare the kernel's numbers of processes with those that are seen here.
 const BY_NUMBERS: &[(&str, Check)] = &[
     ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
+    ("by_perf", by_perf),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
+    ("pages_of_files_are_moved_and_touched", pages_of_files),
     ("only_those_are_kept_that_were_asked_for", only_those_are_kept_that_were_asked_for),
 ];
 
@@ -100,11 +102,46 @@ fn shown(stage: &Stage, place: &Place, trace: &str) -> Result<(Vec<Value>, Value
     Ok((events, parse(&run(&["info", "--json", trace])?)?))
 }
 
+/// A program that waits for a disk and for a time.
+const PROGRAM: &str = "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>/dev/null; sleep 0.05";
+/// Mounts a tracefs that can only be read, or makes the one that is there so; there is no other.
+const READ_ONLY: &str = "(test ! -d /sys/kernel/debug || mount -t tmpfs none /sys/kernel/debug) && \
+                         (mount -t tracefs -o ro none /sys/kernel/tracing || \
+                         mount -o remount,bind,ro /sys/kernel/tracing) 2>/dev/null";
+
 fn a_program_and_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint> {
-    let script = "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>/dev/null; sleep 0.05";
-    let words = ["record", "-q", "-o", "k.rnt", "--kernel", "--", "sh", "-c", script];
+    let words = ["record", "-q", "-o", "k.rnt", "--kernel", "--", "sh", "-c", PROGRAM];
     let outcome = place.run(place.command(&stage.reenact).args(words))?;
     ensure!(outcome.status.success(), "{}", outcome.errors());
+    is_what_the_kernel_did(stage, place)
+}
+
+/// Where tracefs can only be read, perf has the events.
+fn by_perf(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let run = |reenact: &str| {
+        let mut command = place.command("unshare");
+        let script = format!("{READ_ONLY} && exec \"$0\" {reenact}");
+        command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
+        let outcome = place.run(command.arg(&stage.reenact).arg(PROGRAM))?;
+        ensure!(outcome.status.success(), "{reenact}: {}", outcome.errors());
+        Ok::<_, Complaint>(outcome)
+    };
+    let doctor = run("doctor")?;
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(said.contains("perf_event_open"), "{said}");
+    run("record -q -o k.rnt --kernel -- sh -c \"$1\"")?;
+    is_what_the_kernel_did(stage, place)?;
+    // Filters go to the kernel; more events than there is room for are counted by it.
+    let blocked = "--kernel='sched_switch:prev_state!=0' --duration 500ms";
+    run(&format!("record -q -o blocked.rnt {blocked}"))?;
+    let (events, _) = shown(stage, place, "blocked.rnt")?;
+    let switches: Vec<&Value> = events.iter().filter(|event| event["type"] == "kernel").collect();
+    let ran_on = switches.iter().filter(|event| event["fields"]["prev_state"] == 0).count();
+    ensure!(!switches.is_empty() && ran_on == 0, "{ran_on} of {}", switches.len());
+    Ok(())
+}
+
+fn is_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let (events, info) = shown(stage, place, "k.rnt")?;
     ensure!(info["complete"] == Value::Bool(true), "it is not complete: {info}");
 
@@ -164,6 +201,10 @@ fn times_are_those_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Com
 
 fn waits_are_explained_as_they_were_built(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     holds(stage, place, "waits.py")
+}
+
+fn pages_of_files(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    holds(stage, place, "pages.py")
 }
 
 fn only_those_are_kept_that_were_asked_for(stage: &Stage, place: &Place) -> Result<(), Complaint> {
@@ -318,11 +359,13 @@ fn refused_with_a_reason(stage: &Stage, place: &Place) -> Result<(), Complaint> 
 fn without_tracefs(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     // What is there of tracefs may be mounted at either place, or at none.
     let hide = "mount -t tmpfs none /sys/kernel";
-    let refuse =
-        "mount -t tracefs -o ro none /sys/kernel/tracing || mount -t tmpfs none /sys/kernel";
-    for (how, words) in [(hide, "mount -t tracefs"), (refuse, "tracefs")] {
+    let refuse = format!("({READ_ONLY} || mount -t tmpfs none /sys/kernel)");
+    // Nor are we to have them by perf.
+    let without = "-perfmon,-sys_admin";
+    let powerless = &format!("setpriv --inh-caps={without} --bounding-set={without}");
+    for (how, words, by) in [(hide, "mount -t tracefs", ""), (&refuse, "tracefs", powerless)] {
         for options in ["--kernel -- true", "--kernel --duration 1s", "--system -- true"] {
-            let script = format!("{how} && exec \"$0\" record -o x.rnt {options}");
+            let script = format!("{how} && exec {by} \"$0\" record -o x.rnt {options}");
             let mut command = place.command("unshare");
             command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
             let outcome = place.run(command.arg(&stage.reenact))?;
@@ -332,7 +375,7 @@ fn without_tracefs(stage: &Stage, place: &Place) -> Result<(), Complaint> {
             ensure!(!place.work().join("x.rnt").exists(), "{how}: a trace was left");
         }
         // Without events of the kernel, all is as ever.
-        let script = format!("{how} && exec \"$0\" record -q -o y.rnt -- true");
+        let script = format!("{how} && exec {by} \"$0\" record -q -o y.rnt -- true");
         let mut command = place.command("unshare");
         command.args(["-m", "--propagation", "private", "sh", "-c", &script]);
         let outcome = place.run(command.arg(&stage.reenact))?;

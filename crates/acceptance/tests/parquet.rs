@@ -16,8 +16,8 @@ const SPARK: &str = "pyspark";
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        let python = python();
-        let has = |modules: &[&str]| imports(&python, modules);
+        let python = trials::python();
+        let has = |modules: &[&str]| trials::imports(&python, modules);
         let no_readers = (!has(&READERS)).then_some("duckdb, pyarrow, pandas and polars");
         let no_spark = (!tier::is_long() || !has(&[SPARK])).then_some("the long tier and pyspark");
         let no_python = trials::missing(&["python3"]);
@@ -50,21 +50,6 @@ fn main() -> ExitCode {
         });
         Ok(())
     })
-}
-
-/// Path of a Python with the readers; `cargo xtask test` makes it.
-fn python() -> PathBuf {
-    match std::env::var_os("REENACT_PYTHON") {
-        Some(python) => python.into(),
-        None => stage::repository().join("target/python/bin/python3"),
-    }
-}
-
-fn imports(python: &Path, modules: &[&str]) -> bool {
-    let find = format!(
-        "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules:?})))"
-    );
-    trials::succeeds(&python.to_string_lossy(), &["-c", &find])
 }
 
 /// Records a program that does a little of everything.
@@ -108,7 +93,7 @@ fn tables(stage: &Stage, who: Who, content: bool, engines: &[&str]) -> Result<()
     let mut show = Command::new(&stage.reenact);
     let status = show.args(["show", "--json"]).arg(&trace).stdout(file).status();
     ensure!(status.is_ok_and(|status| status.success()), "show --json fails");
-    let mut check = Command::new(python());
+    let mut check = Command::new(trials::python());
     check.arg(script("check.py")).arg(&out).arg("work").arg(&shown).args(engines);
     if !content {
         check.arg("no-content");
@@ -124,7 +109,7 @@ fn documented(stage: &Stage, who: Who, which: &[&str]) -> Result<(), Complaint> 
         run(&mut export(stage, &trace, &place.path("out"), &["--run", name]))?;
     }
     let document = stage::repository().join("docs/parquet.md");
-    let mut command = Command::new(python());
+    let mut command = Command::new(trials::python());
     command.arg(script("documented.py")).arg(&document).args(which).current_dir(place.path(""));
     run(&mut command).map(drop)
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add_for_both("every_page_once", None, every_page_once);
+        trials.add_for_both("moved", None, moved);
         trials.add_for_both("every_page_read", None, every_page_read);
         trials.add_for_both("not_wanted", None, not_wanted);
         trials.add_for_both("hashes", None, hashes);
@@ -136,6 +137,30 @@ fn every_page_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     // One of them moves a part of a mapping.
     ensure!(json["unverified"] == 1, "{json}");
     by_descriptors(stage, &place, "stores.rnt")
+}
+
+/// Mappings that are moved, copied, covered and shown from other pages on, partly while threads store.
+fn moved(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let options = ["--mmap-every", "3600s"];
+    let output = record_of(stage, &place, &options, "moved.rnt", "moved_mappings")?;
+    let said = said(&output, "STORED ")?;
+    let mut told = told(&events(stage, &place, "moved.rnt")?)?;
+    // How often pages are collected that threads store to meanwhile is a matter of chance.
+    told.retain(|(file, ..), _| file != "busy");
+    let missing: Vec<_> = said.iter().filter(|(page, _)| !told.contains_key(*page)).collect();
+    let surplus: Vec<_> = told.iter().filter(|(page, _)| !said.contains_key(*page)).collect();
+    ensure!(said.len() > 30, "{} pages were stored", said.len());
+    ensure!(said == told, "missing: {missing:?}\nsurplus: {surplus:?}");
+    let info = info(stage, &place, "moved.rnt")?;
+    ensure!(info["blind"].as_array().is_some_and(Vec::is_empty) && info["gaps"] == 0, "{info}");
+    place.clear()?;
+    let mut replay = place.command(&stage.reenact);
+    let replay = replay.args(["replay", "--json"]).arg(place.trace("moved.rnt"));
+    let json = place.run(replay)?.success("replay")?.text();
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    ensure!(json["final_state"]["verdict"] == "identical", "{json}");
+    by_descriptors(stage, &place, "moved.rnt")
 }
 
 /// Replays once more, by descriptors as far as there are any.

@@ -9,13 +9,27 @@ use acceptance::place::{Place, Who};
 use acceptance::stage::{self, Stage};
 use acceptance::{Complaint, ensure, trials};
 
-/// Tutorials, and what they need.
-const TUTORIALS: &[(&str, &[&str])] = &[("compare-two-releases.md", &["python3", "jq"])];
+/// A tutorial, and what it needs.
+struct Tutorial {
+    name: &'static str,
+    programs: &'static [&'static str],
+    /// A module of the Python that has those which readers of Parquet need.
+    module: Option<&'static str>,
+}
+
+const TUTORIALS: &[Tutorial] = &[
+    Tutorial { name: "find-slow-syncs.md", programs: &["python3"], module: None },
+    Tutorial { name: "move-to-another-disk.md", programs: &["python3", "jq"], module: None },
+    Tutorial { name: "report-a-bug-with-one-file.md", programs: &["python3"], module: None },
+    Tutorial { name: "compare-two-releases.md", programs: &["python3", "jq"], module: None },
+    Tutorial { name: "ask-with-sql.md", programs: &["python3"], module: Some("duckdb") },
+];
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        for (name, tools) in TUTORIALS {
-            let missing = trials::missing(tools);
+        for Tutorial { name, programs, module } in TUTORIALS {
+            let has = |module: &&str| trials::imports(&trials::python(), &[module]);
+            let missing = trials::missing(programs).or(module.filter(|module| !has(module)));
             trials.add_for_both(name, missing, |stage, who| follow(stage, who, name));
         }
         trials.add_for_both("all_are_followed", None, |_, _| all_are_followed());
@@ -69,6 +83,8 @@ fn follow(stage: &Stage, who: Who, name: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let bin = stage.reenact.parent().unwrap_or(Path::new("/"));
     let path = std::env::var("PATH").unwrap_or_default();
+    let python = trials::python();
+    let path = format!("{}:{path}", python.parent().unwrap_or(Path::new("/")).display());
     for Step { commands, says } in steps {
         let mut shell = place.command("sh");
         shell.env("PATH", format!("{}:{path}", bin.display())).args(["-e", "-c", &commands]);
@@ -87,7 +103,7 @@ fn all_are_followed() -> Result<(), Complaint> {
     for entry in fs::read_dir(folder()).map_err(|error| error.to_string())? {
         let name = entry.map_err(|error| error.to_string())?.file_name();
         let name = name.to_string_lossy();
-        ensure!(TUTORIALS.iter().any(|(known, _)| *known == name), "{name} is not followed");
+        ensure!(TUTORIALS.iter().any(|known| known.name == name), "{name} is not followed");
     }
     Ok(())
 }

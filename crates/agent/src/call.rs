@@ -70,10 +70,14 @@ pub fn enter(context: &Context, call: &Call, flags: u8) {
     enter_at::<false>(context, call, flags | stayed, now);
 }
 
-/// By another clock, with the stack, or serialised.
+/// By another clock, with the stack, serialised, or perhaps without contents.
 #[cold]
 #[inline(never)]
 fn enter_unusually(context: &Context, call: &Call, flags: u8) {
+    if context.chooses.get() {
+        let skips = |arena: ring::Arena| arena.control().skips(call.number);
+        context.skips_contents.set(context.arena.get().is_some_and(skips));
+    }
     let (now, stayed) = if context.clockless.get() {
         (clock::without_counter(context), 0)
     } else {

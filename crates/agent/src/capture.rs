@@ -305,6 +305,7 @@ fn policy(context: &Context, which: Which) -> (DataMode, u64) {
     let mode = match control.data_mode.load(order) {
         0 => DataMode::Full,
         1 => DataMode::Hash,
+        3 if !context.skips_contents.get() => DataMode::Full,
         _ => DataMode::None,
     };
     (mode, control.data_max.load(order))

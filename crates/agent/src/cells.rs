@@ -3,7 +3,7 @@
 //! State of a thread is reached by shared references only, for a handler may run at any
 //! instruction, and other threads look at some of it. What the thread alone and its handlers use is
 //! a [`Cell`](core::cell::Cell); what other threads read too is one of these. Nothing is ever
-//! borrowed from them: accesses are single loads and stores.
+//! borrowed from them: accesses are single loads and stores, or one instruction that does both.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -33,6 +33,13 @@ shared_word!(
     AtomicU64,
     u64
 );
+impl Word {
+    /// Makes it as large as a value, if it is smaller. The same from several threads at a time.
+    pub fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::Relaxed);
+    }
+}
+
 shared_word!(
     /// A 32-bit number.
     Number,

@@ -63,6 +63,10 @@ pub struct Context {
     pub clockless: Cell<bool>,
     /// Bytes that are copied of the stack of each call.
     pub stack_bytes: Cell<u32>,
+    /// The contents of some calls are left out.
+    pub chooses: Cell<bool>,
+    /// Those of the open call are.
+    pub skips_contents: Cell<bool>,
     /// Either of these: calls do not begin as usual.
     pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
@@ -337,6 +341,8 @@ impl Context {
             silent,
             clockless,
             stack_bytes,
+            chooses,
+            skips_contents,
             unusual,
             fault_unsafe,
             mask,
@@ -385,6 +391,8 @@ impl Context {
         silent.set(false);
         clockless.set(false);
         stack_bytes.set(0);
+        chooses.set(false);
+        skips_contents.set(false);
         unusual.set(false);
         fault_unsafe.set(false);
         mask.set(0);
@@ -443,7 +451,8 @@ impl Context {
     pub fn set_clockless(&self, clockless: bool) {
         self.clockless.set(clockless);
         let is_serialised = course::is_serialised();
-        self.unusual.set(clockless || self.stack_bytes.get() != 0 || is_serialised);
+        let is_partial = self.stack_bytes.get() != 0 || self.chooses.get();
+        self.unusual.set(clockless || is_partial || is_serialised);
     }
 
     /// Sets the arena to record to.
@@ -451,6 +460,7 @@ impl Context {
         self.arena.set(arena);
         self.arena_at.set(arena.map_or(0, |arena| arena.base() as u64));
         self.stack_bytes.set(arena.map_or(0, |arena| arena.control().stack_bytes()));
+        self.chooses.set(arena.is_some_and(|arena| arena.control().chooses()));
         self.set_clockless(self.clockless.get());
     }
 

@@ -75,7 +75,7 @@ fn record(frame: &Frame, context: &Context) {
         Handler::ChangeUser => users::change(context, call),
         Handler::LockAll | Handler::UnlockAll => locking::call(context, call),
         Handler::Trace => tracing::call(context, call),
-        Handler::Map | Handler::Unmap | Handler::Remap | Handler::Protect => {
+        Handler::Map | Handler::Unmap | Handler::Remap | Handler::Reorder | Handler::Protect => {
             maps::call(context, call);
         }
         Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {

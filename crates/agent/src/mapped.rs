@@ -10,7 +10,9 @@ use linux_raw_sys::general as raw;
 use ring::{Mapped, Mappings, about, answer, next, request, when};
 use syscalls::abi::errno::is_error;
 use syscalls::abi::files::{F_GETFL, O_ACCMODE, O_RDWR, S_IFMT, S_IFREG};
-use syscalls::abi::memory::{MAP_FIXED, MAP_TYPE, USERFAULTFD_FLAGS};
+use syscalls::abi::memory::{
+    MAP_FIXED, MAP_TYPE, MREMAP_DONTUNMAP, MREMAP_FIXED, USERFAULTFD_FLAGS,
+};
 use syscalls::mapping::Mapping;
 use syscalls::record::{GapWhy, Header, RecordKind, unwatched, watched};
 use syscalls::{Handler, Settled};
@@ -31,8 +33,12 @@ const WAITS_MAX: u32 = 500;
 /// What a call makes of memory that is watched, or to be watched later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// It may take it away: it is not watched from then on.
+    /// It takes it away: it is not watched from then on.
     Taken,
+    /// It moves it, or changes which part of the file it shows.
+    Moved,
+    /// It makes a copy of it, and may take other memory away.
+    Copied,
     /// It makes it writable: one of [`watched`].
     Watched(u8),
     Nothing,
@@ -115,7 +121,8 @@ pub fn before(context: &Context, call: &Call) -> Before {
     let watch = &space().watch;
     let takes = match call.row.handler {
         Handler::Map => flags & MAP_FIXED != 0,
-        Handler::Unmap | Handler::Remap => true,
+        Handler::Unmap | Handler::Reorder => true,
+        Handler::Remap => return before_move(context, call.args),
         Handler::Protect => {
             return match Mapping::allows_stores(third) {
                 true if watch.later.may_have(at, len) => written(context, at, len),
@@ -129,11 +136,38 @@ pub fn before(context: &Context, call: &Call) -> Before {
         }
         _ => false,
     };
-    if takes && (watch.watched.may_have(at, len) || watch.later.may_have(at, len)) {
-        collect(context, [about::GONE, at, len], next::GOES_ON);
-        return Before::Taken;
+    match takes && watch.may_have(at, len) && take_away(context, about::GONE, at, len) {
+        true if call.row.handler == Handler::Reorder => Before::Moved,
+        true => Before::Taken,
+        false => Before::Nothing,
     }
-    Before::Nothing
+}
+
+/// Before memory is moved: away from where it is, and over what is where it comes to.
+#[inline(always)]
+fn before_move(context: &Context, args: &[u64; 6]) -> Before {
+    let [at, len, new_len, flags, to, _] = *args;
+    let watch = &space().watch;
+    if !watch.watched.has_some() && !watch.later.has_some() {
+        return Before::Nothing;
+    }
+    let covers = flags & MREMAP_FIXED != 0
+        && watch.may_have(to, new_len)
+        && take_away(context, about::GONE, to, new_len);
+    let about = if covers { about::ALSO_GONE } else { about::GONE };
+    match len {
+        // A copy of it, while it stays.
+        0 if watch.may_have(at, 1) => Before::Copied,
+        1.. if watch.may_have(at, len) && take_away(context, about, at, len) => Before::Moved,
+        _ if covers => Before::Taken,
+        _ => Before::Nothing,
+    }
+}
+
+/// Collects what was stored in memory that goes away. Returns false if none of it is watched.
+#[cold]
+fn take_away(context: &Context, about: u64, at: u64, len: u64) -> bool {
+    ask_to_collect(context, [about, at, len], next::GOES_ON) == answer::DONE
 }
 
 /// Memory is about to become writable that was to be watched then.
@@ -152,19 +186,15 @@ fn written(context: &Context, at: u64, len: u64) -> Before {
 /// After the call, with what `before` has returned.
 #[inline(always)]
 pub fn after(context: &Context, call: &Call, ret: i64, before: Before) -> After {
-    let is_taken = before == Before::Taken;
-    match call.row.handler {
-        Handler::Map if !is_error(ret) && Mapping::of(call.args).fd.is_some() => {
+    let is_map = call.row.handler == Handler::Map;
+    match before {
+        Before::Taken | Before::Moved | Before::Copied if is_error(ret) => restore(context),
+        Before::Moved | Before::Copied => moved(context, call, ret as u64, before),
+        Before::Watched(word) if !is_error(ret) => After::Told(word),
+        _ if is_map && !is_error(ret) && Mapping::of(call.args).fd.is_some() => {
             mapped(context, call.args, ret as u64)
         }
-        Handler::Map | Handler::Unmap | Handler::Remap if is_taken && is_error(ret) => {
-            again(context, call.args[0], (call.args[0], call.args[1]))
-        }
-        Handler::Remap if is_taken => again(context, call.args[0], (ret as u64, call.args[2])),
-        _ => match before {
-            Before::Watched(word) if !is_error(ret) => After::Told(word),
-            _ => After::Told(watched::UNASKED),
-        },
+        _ => After::Told(watched::UNASKED),
     }
 }
 
@@ -285,26 +315,49 @@ fn may_be_written(context: &Context, fd: u64) -> bool {
     flags >= 0 && flags as u64 & O_ACCMODE == O_RDWR
 }
 
-/// Watches memory again that was watched at an address until it was collected.
+/// The call has failed: what it was to take away is there.
 #[cold]
-fn again(context: &Context, former: u64, (at, len): (u64, u64)) -> After {
+fn restore(context: &Context) -> After {
+    match ask_for(context, Mapped::Restored, when::NOW, 0, 0) {
+        answer::DONE | answer::NOT_THIS => After::Told(watched::UNASKED),
+        _ => After::Lost,
+    }
+}
+
+/// Watches memory where it is now.
+#[cold]
+fn moved(context: &Context, call: &Call, to: u64, before: Before) -> After {
     if context.silent.get() {
         return After::Told(watched::UNASKED);
     }
-    let watch = &space().watch;
-    let was = [watch.watched.may_have(former, 1), watch.later.may_have(former, 1)];
-    let reply = ask_for(context, Mapped::FormerlyAt(former), when::NOW, at, len);
-    if reply == answer::DONE {
-        // Which of them it was is known to the recorder alone.
-        [&watch.watched, &watch.later].into_iter().zip(was).for_each(|(bounds, was)| {
-            if was {
-                bounds.add(at, len);
+    let [from, len, third, flags, ..] = *call.args;
+    let again = |what, at, len| {
+        let is_watched = ask_for(context, what, when::NOW, at, len) == answer::DONE;
+        if is_watched {
+            // Whether it is watched now or later is known to the recorder alone.
+            let watch = &space().watch;
+            let bounds = [&watch.watched, &watch.later].into_iter();
+            bounds.filter(|bounds| bounds.has_some()).for_each(|bounds| bounds.add(at, len));
+        }
+        is_watched
+    };
+    let is_watched = match (call.row.handler, before) {
+        // The argument is a page of the file.
+        (Handler::Reorder, _) => again(Mapped::Reordered(flags), from, len),
+        (_, Before::Copied) => {
+            // Between watched memory there may be other memory.
+            match again(Mapped::CopyOf(from), to, third) {
+                true => return After::Told(watched::YES),
+                false => return After::Told(watched::UNASKED),
             }
-        });
-        return After::Told(watched::YES);
-    }
-    // Between watched memory there may be other memory.
-    if reply == answer::NOT_THIS { After::Told(watched::UNASKED) } else { After::Lost }
+        }
+        _ => {
+            let stays = flags & MREMAP_DONTUNMAP != 0;
+            again(Mapped::FormerlyAt(from), to, third)
+                && (!stays || again(Mapped::CopyOf(to), from, len))
+        }
+    };
+    if is_watched { After::Told(watched::YES) } else { After::Lost }
 }
 
 /// A [`Mappings`].
@@ -315,21 +368,30 @@ fn level(context: &Context) -> u32 {
 
 /// Has the recorder collect what was stored.
 #[cold]
-fn collect(context: &Context, [about, at, len]: [u64; 3], next: u64) {
+fn collect(context: &Context, what: [u64; 3], next: u64) {
+    ask_to_collect(context, what, next);
+}
+
+/// The same. Returns its answer.
+fn ask_to_collect(context: &Context, [about, at, len]: [u64; 3], next: u64) -> u32 {
     if context.silent.get() || space().watch.state.get() != held::HELD {
-        return;
+        return answer::REFUSED;
     }
-    if sys::is_quiet() {
+    let why = match sys::is_quiet() {
         // Nothing more can be asked for.
-        space().watch.state.set(held::REFUSED);
-        return tell(context, unwatched::FILTER);
-    }
-    let words = [about, at, len, next, space().watch.owner.get().into(), 0];
-    if requests::ask_patiently(context, request::COLLECT, words, WAITS_MAX).is_none() {
-        // The next calls do not wait again.
-        space().watch.state.set(held::REFUSED);
-        tell(context, unwatched::LATE);
-    }
+        true => unwatched::FILTER,
+        false => {
+            let words = [about, at, len, next, space().watch.owner.get().into(), 0];
+            match requests::ask_patiently(context, request::COLLECT, words, WAITS_MAX) {
+                Some(answer) => return answer,
+                None => unwatched::LATE,
+            }
+        }
+    };
+    // The next calls do not wait again.
+    space().watch.state.set(held::REFUSED);
+    tell(context, why);
+    answer::REFUSED
 }
 
 /// What the recorder is to watch, and as what.

@@ -16,7 +16,7 @@ use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
 use crate::{course, profile, requests, rings, sys};
 
-/// mmap, munmap, mremap and mprotect: keeps the list of mappings up to date.
+/// mmap, munmap, mremap, remap_file_pages and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &Context, call: &Call) {
     let args = call.args;
     if course::is_repeatable() && call.row.handler == Handler::Map && !context.silent.get() {
@@ -41,7 +41,10 @@ pub fn call(context: &Context, call: &Call) {
                 is_shadowed = rings::mapped(context, args, ret as u64);
             }
             Handler::Protect => protected(args),
-            Handler::Remap => unmapped(args[0], args[1].max(args[2])),
+            Handler::Remap => {
+                unmapped(args[0], args[1]);
+                unmapped(ret as u64, args[2]);
+            }
             _ => unmapped(args[0], args[1]),
         }
     }

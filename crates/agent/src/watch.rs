@@ -11,22 +11,19 @@ pub mod held {
     pub const REFUSED: u32 = 2;
 }
 
-/// Addresses between which some memory lies; both are 0 if there is none.
+/// Addresses between which some memory lies; both words are 0 if there is none. They only grow apart,
+/// whichever threads add memory at a time.
 pub struct Bounds {
-    from: Word,
+    /// The lowest address, inverted.
+    not_from: Word,
     to: Word,
 }
 
 impl Bounds {
     /// Notes that memory is among it.
     pub fn add(&self, from: u64, len: u64) {
-        let to = from.saturating_add(len);
-        if !self.has_some() {
-            self.from.set(from);
-            self.to.set(to);
-        }
-        self.from.set(self.from.get().min(from));
-        self.to.set(self.to.get().max(to));
+        self.not_from.raise(!from);
+        self.to.raise(from.saturating_add(len));
     }
 
     /// Returns true if there is any.
@@ -38,7 +35,7 @@ impl Bounds {
     /// Returns true if some of this memory may be among it.
     #[inline(always)]
     pub fn may_have(&self, from: u64, len: u64) -> bool {
-        from < self.to.get() && from.saturating_add(len) > self.from.get()
+        from < self.to.get() && from.saturating_add(len) > !self.not_from.get()
     }
 
     /// Takes over all of others.
@@ -50,11 +47,11 @@ impl Bounds {
 
     /// The lowest and the highest address.
     pub fn both(&self) -> (u64, u64) {
-        (self.from.get(), self.to.get())
+        (!self.not_from.get(), self.to.get())
     }
 
     fn forget(&self) {
-        self.from.set(0);
+        self.not_from.set(0);
         self.to.set(0);
     }
 }
@@ -72,6 +69,12 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Whether some of this memory may be watched, or be to be watched later.
+    #[inline(always)]
+    pub fn may_have(&self, from: u64, len: u64) -> bool {
+        self.watched.may_have(from, len) || self.later.may_have(from, len)
+    }
+
     /// Forgets everything: nothing is watched in this address space.
     pub fn forget(&self) {
         self.state.set(held::NOT_YET);

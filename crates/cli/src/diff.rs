@@ -12,7 +12,7 @@ use trace::Trace;
 use crate::failure::Failure;
 use crate::stat::{self, Chosen, csv, json, text};
 use crate::terminal::{self, Colour};
-use crate::{filter, latest, source, units};
+use crate::{filter, latest, pager, source, units};
 
 /// Limit for the recordings of a side.
 const RUNS_MAX: usize = 32;
@@ -66,7 +66,7 @@ pub struct Args {
     #[command(flatten)]
     only: filter::Options,
 
-    /// Sort the rows by this column, as JSON names it; changes by how great they are
+    /// Sort the rows by this column, as its title or JSON names it; changes by how great they are
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
@@ -192,6 +192,7 @@ pub fn compared(traces: [&Trace; 2]) -> Comparison {
 }
 
 fn print(args: &Args, comparison: &Comparison, sheet: &Sheet) -> Result<(), Failure> {
+    pager::start();
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         json::write(&mut out, "diff", sheet)?;

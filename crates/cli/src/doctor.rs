@@ -7,6 +7,10 @@ use std::process::ExitCode;
 use requirements::{Check, Verdict};
 
 use crate::failure::Failure;
+use crate::terminal;
+
+/// Column in which what was found begins.
+const FOUND_AT: usize = 32;
 
 /// Tell whether recording will work here, and what would help.
 ///
@@ -22,7 +26,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let checks = requirements::all();
-    let text = if args.json { json(&checks) } else { text(&checks) };
+    let text = match args.json {
+        true => json(&checks),
+        false => terminal::fit(&text(&checks), terminal::width(), |_| FOUND_AT),
+    };
     let mut stdout = io::stdout().lock();
     let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     if checks.iter().any(|check| check.verdict == Verdict::Missing) {

@@ -16,6 +16,7 @@ mod manual;
 mod merge;
 mod message;
 mod output;
+mod pager;
 mod predict;
 mod progress;
 mod record;
@@ -67,6 +68,11 @@ Examples:
     reenact cat sqlite3.rnt --seq 217
   Will recording work here?
     reenact doctor
+
+Environment:
+  REENACT_PAGER, PAGER  What shows output on a terminal, `less` if neither is
+                        set; `cat` for none
+  NO_COLOR              No colours
 
 {}", failure::exit_code_help())
 )]
@@ -125,7 +131,9 @@ fn main() -> ExitCode {
         },
         Err(error) => return command_line(&error),
     };
-    result.unwrap_or_else(Failure::report)
+    let code = result.unwrap_or_else(Failure::report);
+    pager::finish();
+    code
 }
 
 /// Prints help, the version, or an error in the command line.

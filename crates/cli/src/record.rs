@@ -65,6 +65,14 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         ));
     }
 
+    let is_partial = !args.choice().is_all();
+    if (args.rerunnable || args.snapshot) && is_partial {
+        return Err(Failure::Recorder(
+            "--rerunnable and --snapshot are for whole recordings: they go with no --call or --path"
+                .into(),
+        ));
+    }
+
     if args.rerunnable && (!data.keeps_all() || args.max_data.is_some()) {
         return Err(Failure::Recorder(
             "--rerunnable needs every byte: it goes with no --data, --data-for or --max-data that \
@@ -79,8 +87,13 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         options.push_str("; PROGRAM ran without the rights of its file");
     }
     let mut preamble = host::preamble(command, options, calibration).map_err(|e| ours(&e))?;
+    let choice = args.choice();
     supervisor.set(&Settings {
-        data_mode: data.most(),
+        data_mode: match data.most() {
+            DataMode::Full if choice.calls.is_some() => DataMode::Chosen,
+            mode => mode,
+        },
+        skipped: choice.skipped(),
         data_max: args.max_data.unwrap_or(u64::MAX),
         snapshot: args.snapshot,
         rings: match args.io_uring {
@@ -89,7 +102,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             args::Rings::Refuse => Rings::Refused,
             args::Rings::Pass => Rings::Passed,
         },
-        mappings: args.mmap.mappings(),
+        mappings: args.mappings(),
         times_cpu: !args.no_cpu_time,
         course: match (args.rerunnable, args.serialize) {
             (true, true) => Course::Serialised,
@@ -108,9 +121,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         duration: args.duration,
         until_exit: args.until_exit,
         data,
+        choice,
         manifest: !args.no_manifest,
         data_max: args.max_data,
-        mappings: args.mmap.mappings(),
+        mappings: args.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
         stacks: args.callers.stacks(),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
@@ -221,11 +235,20 @@ fn data_rules(args: &args::Args) -> DataRules {
         glob: rule.glob.clone().into_bytes(),
         mode: mode(rule.mode),
     };
-    DataRules { usual: mode(args.data), rules: args.data_for.iter().map(rule).collect() }
+    let usual = mode(args.data);
+    // Files that are not recorded have no contents either.
+    let recorded = args.path.iter().map(|glob| DataRule { glob: glob.clone().into(), mode: usual });
+    let rules = recorded.chain(args.data_for.iter().map(rule)).collect();
+    DataRules { usual: if args.path.is_empty() { usual } else { DataMode::None }, rules }
 }
 
 fn launch_failure(error: &LaunchError) -> Failure {
-    let text = error.to_string();
+    let mut text = error.to_string();
+    if let LaunchError::Program { program, .. } = error
+        && program.as_bytes().iter().any(|byte| b" |&;<>*$".contains(byte))
+    {
+        text += "; for a line of a shell, write `reenact record sh -c 'LINE'`";
+    }
     match error {
         LaunchError::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => {
             Failure::NotFound(text)

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use render::escape::escape;
+use render::escape::{escape, escaped};
+use render::origin;
 use replay::Options;
 use replay::jail::{self, Directory, Exit, Powers};
 use replay::log::{Line, Wanted};
@@ -41,6 +42,13 @@ const FAILED: u8 = 1;
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let from = args.input.path()?;
     let trace = source::open(&from)?;
+    if let Some(part) = origin::selection(trace.preamble()) {
+        return Err(Failure::Failed(format!(
+            "{}: recorded with {}: without the other calls it cannot be replayed",
+            from.display(),
+            escaped(part.as_bytes())
+        )));
+    }
     source::warn_of(&from, &trace);
     if let (Some(until), Some(totals)) = (args.until, trace.totals())
         && until >= totals.calls_written

@@ -185,6 +185,7 @@ fn execute(
     let preamble = host::preamble(Vec::new(), String::new(), calibration);
     let preamble = preamble.map_err(|error| failed(&error))?;
     supervisor.set(&Settings {
+        skipped: [0; ring::SKIPPED_WORDS],
         data_mode: DataMode::None,
         data_max: 0,
         snapshot: false,
@@ -297,7 +298,7 @@ fn tell(trace: &Trace, found: &Divergence) -> String {
     let mut before: Vec<String> = Vec::new();
     let (mut who, mut number) = (String::new(), found.seq);
     let style = Style { string_limit: 32, data: true, verbose: false };
-    let look = Look { style, hex: false, colour: false, seq: true };
+    let look = Look { style, hex: false, colour: false, seq: true, names: false };
     let _ = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
         if moment.event.thread != found.thread {
             return Ok(());

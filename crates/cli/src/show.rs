@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::filter;
 use crate::latest::Input;
 use crate::terminal::Colour;
-use crate::{message, source, units};
+use crate::{message, pager, source, units};
 
 /// Interval between checks of a growing trace.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,8 +34,8 @@ const STRING_LIMIT: usize = 32;
 
 /// Show the calls of a recording, one line each, in the order in which they began.
 ///
-/// Each line has the process id (and, for further threads, the thread id), the time from the start
-/// of the recording, the call with its decoded arguments, its result, and how long it took.
+/// Each line has the process id (and, for further threads, the thread id; where there are several
+/// processes, also the program that it runs), the time from the start of the recording, the call with its decoded arguments, its result, and how long it took.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -72,12 +72,17 @@ pub struct Args {
     #[arg(long)]
     seq: bool,
 
+    /// Name the program that each process runs [default: where a recording that has ended has several
+    /// processes]
+    #[arg(long)]
+    names: bool,
+
     /// After each call its callers, the innermost first, if they were recorded (record --stack); with
     /// --json as `stack`
     #[arg(long)]
     stack: bool,
 
-    /// Show environments and arrays in full
+    /// Show environments, arrays and structs in full
     #[arg(short, long)]
     verbose: bool,
 
@@ -114,8 +119,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let path = args.input.path()?;
     let name = path.display();
     let mut trace = source::open(&path)?;
+    if !args.follow {
+        pager::start();
+    }
     let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let mut printer = Printer::new(&args, out);
+    // While it is being recorded, nobody knows how many there will be.
+    let has_several = trace.totals().is_some_and(|totals| totals.processes > 1);
+    let names = args.names || has_several && !args.follow;
+    let mut printer = Printer::new(&args, names, out);
     let mut errors = Errors { name: name.to_string(), count: 0 };
     let more = if args.follow {
         follow(&mut trace, &mut printer, &mut errors, &|| false)?
@@ -160,7 +171,13 @@ pub fn live(
     is_over: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     let style = Style { string_limit: STRING_LIMIT, data: true, verbose: false };
-    let look = Look { style, hex: false, colour: Colour::Auto.is_on(&io::stderr()), seq: false };
+    let look = Look {
+        style,
+        hex: false,
+        colour: Colour::Auto.is_on(&io::stderr()),
+        seq: false,
+        names: false,
+    };
     let format = Format::Text { look, line: String::new() };
     let (walk, conditions) = (Walk::default(), Conditions::default());
     let mut printer = Printer {
@@ -296,7 +313,7 @@ impl Seen {
 }
 
 impl<W: Write> Printer<W> {
-    fn new(args: &Args, out: W) -> Printer<W> {
+    fn new(args: &Args, names: bool, out: W) -> Printer<W> {
         let colour = args.colour.is_on(&io::stdout());
         let style = Style {
             string_limit: args.string_limit,
@@ -306,7 +323,7 @@ impl<W: Write> Printer<W> {
         let format = if args.json {
             Format::Json(Detail { data: args.data != Data::None, ids: args.ids })
         } else {
-            let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq };
+            let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq, names };
             Format::Text { look, line: String::new() }
         };
         let (walk, conditions) = (Walk::default(), args.only.conditions());

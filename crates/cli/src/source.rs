@@ -6,6 +6,8 @@ use std::path::Path;
 
 use model::Unread;
 use render::amounts::counted;
+use render::escape::escaped;
+use render::origin;
 use trace::{ReadError, Trace};
 
 use crate::failure::Failure;
@@ -66,6 +68,10 @@ pub fn warnings(trace: &Trace) -> Vec<String> {
         shown.map(|d| format!("at byte {} ({} bytes): {}", d.offset, d.bytes, d.what)).collect();
     if damage.len() > DAMAGE_SHOWN {
         warnings.push(format!("{} more stretches are damaged", damage.len() - DAMAGE_SHOWN));
+    }
+    if let Some(part) = origin::selection(trace.preamble()) {
+        warnings
+            .push(format!("recorded with {}: other calls are not in it", escaped(part.as_bytes())));
     }
     warnings
 }

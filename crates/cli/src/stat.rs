@@ -17,7 +17,7 @@ use stats::view::{Look, STEPS_MAX, TooManySteps, ViewRow};
 use stats::views::{self, VIEWS};
 
 use crate::failure::Failure;
-use crate::{filter, latest, source, suggest, terminal, units};
+use crate::{filter, latest, pager, source, suggest, terminal, units};
 use terminal::Colour;
 
 /// See what the program did, in numbers.
@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "by_state")]
     by: Option<By>,
 
-    /// Sort the rows by this column, as JSON names it
+    /// Sort the rows by this column, as its title or JSON names it
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
@@ -121,6 +121,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         limit: args.limit.filter(|_| args.json || args.csv),
     };
     arrange(&mut sheet, chosen)?;
+    pager::start();
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         json::write(&mut out, view.name, &sheet)?;

@@ -54,11 +54,11 @@ fn failure(args: &[&str], code: i32, message: &str) {
 }
 
 const SHOWN: &str = "\
-100       0.000001 +++ launched +++
-100       0.000002 +++ runs [\"cp\", \"/in\", \"a b\"] +++
-100       0.000004 openat(AT_FDCWD</work place>, \"/in\", O_RDONLY) = 3</in> <0.000000700>
-100       0.000005 openat(AT_FDCWD</work place>, \"missing\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000000700>
-100       0.000006 openat(AT_FDCWD</work place>, \"a b\", O_RDONLY) = 4</work place/a b> <0.000000700>
+100                0.000001 +++ launched +++
+100<cp>            0.000002 +++ runs [\"cp\", \"/in\", \"a b\"] +++
+100<cp>            0.000004 openat(AT_FDCWD</work place>, \"/in\", O_RDONLY) = 3</in> <0.000000700>
+100<cp>            0.000005 openat(AT_FDCWD</work place>, \"missing\", O_RDONLY) = -1 ENOENT (No such file or directory) <0.000000700>
+100<cp>            0.000006 openat(AT_FDCWD</work place>, \"a b\", O_RDONLY) = 4</work place/a b> <0.000000700>
 ";
 
 #[test]
@@ -66,12 +66,32 @@ fn show_prints_lines() {
     let trace = Traces::new();
     let shown = text(&["show", &trace.sample(End::Whole)]);
     assert!(shown.starts_with(SHOWN), "{shown}");
+    assert!(shown.contains(
+        "100/101<cp>        0.000010 openat(AT_FDCWD</work place>, \"/tmp/\\033[31m\\377\""
+    ));
     assert!(
-        shown.contains("100/101   0.000010 openat(AT_FDCWD</work place>, \"/tmp/\\033[31m\\377\"")
+        shown.contains("100<cp>            0.000014 --- waited 1.5 us for the recorder ---"),
+        "{shown}"
     );
-    assert!(shown.contains("100       0.000014 --- waited 1.5 us for the recorder ---"), "{shown}");
-    assert!(shown.ends_with("100       0.000021 +++ exited with 0 +++\n"), "{shown}");
+    assert!(shown.ends_with("100<cp>            0.000021 +++ exited with 0 +++\n"), "{shown}");
     assert!(!shown.contains('\x1b'), "no colours in a file");
+}
+
+#[test]
+fn tables_are_sorted_by_titles_too() {
+    let traces = Traces::new();
+    let trace = traces.sample(End::Whole);
+    let by = |column: &str| text(&["stat", "files", &trace, "--sort", column]);
+    assert_eq!(by("written"), by("write_bytes"));
+    failure(&["stat", "files", &trace, "--sort", "nothing"], 2, "no table here has a column");
+}
+
+#[test]
+fn a_line_of_a_shell_is_no_program() {
+    let place = tempfile::tempdir().unwrap();
+    let trace = place.path().join("none.rnt");
+    let words = ["record", "-o", trace.to_str().unwrap(), "ls | wc -l"];
+    failure(&words, 127, "write `reenact record sh -c 'LINE'`");
 }
 
 #[test]
@@ -206,7 +226,7 @@ fn a_lost_recorder_is_noticed() {
     assert!(info.contains("complete     NO"), "{info}");
     assert!(info.contains("the trace was not ended: the recorder was lost after"), "{info}");
     failure(&["info", &trace, "--verify"], 3, "is not complete");
-    let output = reenact(&["show", &trace]);
+    let output = reenact(&["show", "--names", &trace]);
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("warning"));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with(SHOWN));
@@ -235,7 +255,7 @@ fn what_is_no_trace_is_refused() {
         if command == "cat" {
             args.extend(["--seq", "0"]);
         }
-        failure(&args, 1, "this is no trace: it begins with #!/bin/s");
+        failure(&args, 1, "not a trace of reenact: it begins with #!/bin/s");
     }
     failure(&["show", "/nowhere/at/all"], 1, "No such file or directory");
     // The message names the command that imports such a file.
@@ -305,7 +325,7 @@ fn follow_goes_on_until_the_end() {
     let bytes = sample::trace(End::Whole);
     let trace = traces.file("growing.rnt", &bytes[..bytes.len() / 3]);
     let child = Command::new(env!("CARGO_BIN_EXE_reenact"))
-        .args(["show", "--follow", &trace])
+        .args(["show", "--follow", "--names", &trace])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

@@ -7,15 +7,28 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::page::Page;
+use crate::ring::Ring;
 
 /// Reads the buffer of one CPU.
-///
-/// Pages are read, not mapped: `read` gives a whole one at once, costs about as much as the ioctl
-/// that a mapping needs for each, works on every kernel, and what was read does not change.
 #[derive(Debug)]
 pub struct CpuBuffer {
     /// The CPU's number.
     pub cpu: u32,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Tracefs(Pages),
+    Perf(Ring),
+}
+
+/// A buffer of tracefs.
+///
+/// Pages are read, not mapped: `read` gives a whole one at once, costs about as much as the ioctl
+/// that a mapping needs for each, works on every kernel, and what was read does not change.
+#[derive(Debug)]
+struct Pages {
     file: File,
     page_bytes: usize,
     stats: PathBuf,
@@ -36,11 +49,42 @@ impl CpuBuffer {
         let path = folder.join("trace_pipe_raw");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let file = file.map_err(|source| Error::of(&path, source))?;
-        Ok(CpuBuffer { cpu, file, page_bytes, stats: folder.join("stats") })
+        let pages = Pages { file, page_bytes, stats: folder.join("stats") };
+        Ok(CpuBuffer { cpu, source: Source::Tracefs(pages) })
+    }
+
+    /// The buffer of a CPU whose events come through a ring.
+    pub(crate) fn of_ring(cpu: u32, ring: Ring) -> CpuBuffer {
+        CpuBuffer { cpu, source: Source::Perf(ring) }
+    }
+
+    /// The ring through which its events come, if they do.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        match &self.source {
+            Source::Tracefs(_) => None,
+            Source::Perf(ring) => Some(ring),
+        }
     }
 
     /// Reads the next page, if there is one.
     pub fn read(&mut self, page: &mut Page) -> io::Result<bool> {
+        match &mut self.source {
+            Source::Tracefs(pages) => pages.read(page),
+            Source::Perf(ring) => ring.read(page),
+        }
+    }
+
+    /// What it has lost so far.
+    pub fn losses(&self) -> io::Result<Losses> {
+        match &self.source {
+            Source::Tracefs(pages) => Ok(losses_in(&std::fs::read_to_string(&pages.stats)?)),
+            Source::Perf(ring) => Ok(Losses { overrun: ring.lost()?, dropped: 0 }),
+        }
+    }
+}
+
+impl Pages {
+    fn read(&mut self, page: &mut Page) -> io::Result<bool> {
         page.fill(self.page_bytes, |bytes| {
             loop {
                 match self.file.read(bytes) {
@@ -50,11 +94,6 @@ impl CpuBuffer {
                 }
             }
         })
-    }
-
-    /// What it has lost so far.
-    pub fn losses(&self) -> io::Result<Losses> {
-        Ok(losses_in(&std::fs::read_to_string(&self.stats)?))
     }
 }
 

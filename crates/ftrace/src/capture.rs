@@ -1,13 +1,15 @@
-//! Events that are being taken: an instance with the chosen events.
+//! Events that are being taken: an instance with the chosen events, or rings of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::buffer::CpuBuffer;
 use crate::classes::{self, CLASSES, fits};
 use crate::error::Error;
 use crate::format::Format;
 use crate::instance::{Instance, Tracefs, write};
+use crate::ring::{self, Clock, Now, Ring};
 
 /// Events chosen at most.
 const EVENTS_MAX: usize = 4096;
@@ -92,12 +94,15 @@ pub struct Capture {
     conditions: Vec<(String, String)>,
     missing: Vec<String>,
     wanted: usize,
-    instance: Instance,
+    /// None where tracefs can only be read.
+    instance: Option<Instance>,
 }
 
 impl Capture {
-    /// Makes an instance with what is wanted. Nothing is taken before [`Capture::begin`].
-    pub fn new(tracefs: &Tracefs, wanted: &Wanted, part: Part) -> Result<Capture, Error> {
+    /// Makes an instance with what is wanted, or rings where none can be made, of all parts then. Nothing
+    /// is taken before [`Capture::begin`].
+    pub fn new(tracefs: &Tracefs, wanted: &Wanted, part: Part, now: Now) -> Result<Capture, Error> {
+        let part = if tracefs.is_only_read() { Part::All } else { part };
         let all = all_events(&tracefs.events())?;
         let (mut chosen, missing) = choose(&all, &wanted.events)?;
         chosen.retain(|event| is_of(part, event));
@@ -121,50 +126,60 @@ impl Capture {
         for event in &chosen {
             formats.push(format_of(&tracefs.events(), event)?);
         }
-        let instance = tracefs.instance(if part == Part::OfAdmitted { "-own" } else { "" })?;
-        instance.set("tracing_on", "0")?;
-        instance.use_time_stamp_counter()?;
-        instance.set("buffer_size_kb", &wanted.buffer_bytes.div_ceil(1024).max(4).to_string())?;
-        let page_bytes = instance.page_bytes();
-        let buffers = instance
-            .cpus()?
-            .into_iter()
-            .map(|(cpu, folder)| CpuBuffer::open(cpu, &folder, page_bytes))
-            .collect::<Result<_, _>>()?;
-        if part == Part::OfAdmitted {
-            instance.set("options/event-fork", "1")?;
-            // An empty list would be that of all threads.
-            instance.set("set_event_pid", &NO_THREAD.to_string())?;
-        }
-        if !wanted.cpus.is_empty() {
-            instance.set("tracing_cpumask", &mask(&wanted.cpus))?;
-        }
+        let (buffers, instance) = if tracefs.is_only_read() {
+            (rings(&formats, wanted, now)?, None)
+        } else {
+            let (buffers, instance) = instance(tracefs, wanted, part)?;
+            (buffers, Some(instance))
+        };
+        let mut capture = Capture {
+            buffers,
+            formats,
+            has_details,
+            conditions: Vec::new(),
+            missing,
+            wanted: count,
+            instance,
+        };
         let mut applied = Vec::new();
         let conditions = wanted.events.iter().chain(&wanted.also);
         let conditions: Vec<(String, &str)> =
             conditions.filter_map(|word| Some((pattern_of(word)?, condition_of(word)?))).collect();
-        for (at, (format, event)) in formats.iter().zip(&chosen).enumerate() {
+        for (at, (format, event)) in capture.formats.iter().zip(&chosen).enumerate() {
             for (_, condition) in conditions.iter().filter(|(pattern, _)| fits(pattern, event)) {
                 let is_ours = wanted.also.iter().any(|word| condition_of(word) == Some(*condition));
                 // What was asked for without a condition is not thinned by one of ours.
                 if is_ours != (at >= count) {
                     continue;
                 }
-                let file = format!("events/{event}/filter");
-                instance.set(&file, condition).map_err(|_| {
-                    let why = std::fs::read_to_string(instance.file(&file)).unwrap_or_default();
-                    Error::Unknown(format!(
-                        "'{condition}' is no condition on {}: {}",
-                        event.replace('/', ":"),
-                        why.lines().last().unwrap_or_default().trim_start_matches(['\t', ' ', '^'])
-                    ))
-                })?;
+                capture.filter(format, condition)?;
                 applied.push((event.clone(), condition.to_string()));
             }
-            instance.add("set_event", &format!("{}:{}\n", format.system, format.name))?;
+            if let Some(instance) = &capture.instance {
+                instance.add("set_event", &format!("{}:{}\n", format.system, format.name))?;
+            }
         }
-        let conditions = applied;
-        Ok(Capture { buffers, formats, has_details, conditions, missing, wanted: count, instance })
+        capture.conditions = applied;
+        Ok(capture)
+    }
+
+    /// Takes an event only where a condition on its fields holds.
+    fn filter(&self, format: &Format, condition: &str) -> Result<(), Error> {
+        let event = format!("{}/{}", format.system, format.name);
+        let refused = |why: &str| {
+            let event = event.replace('/', ":");
+            Error::Unknown(format!("'{condition}' is no condition on {event}: {why}"))
+        };
+        let Some(instance) = &self.instance else {
+            let mut rings = self.buffers.iter().filter_map(CpuBuffer::ring);
+            let filtered = rings.try_for_each(|ring| ring.filter(format.id, condition));
+            return filtered.map_err(|error| refused(&error.to_string()));
+        };
+        let file = format!("events/{event}/filter");
+        instance.set(&file, condition).map_err(|_| {
+            let why = std::fs::read_to_string(instance.file(&file)).unwrap_or_default();
+            refused(why.lines().last().unwrap_or_default().trim_start_matches(['\t', ' ', '^']))
+        })
     }
 
     /// How many of the formats are of events that were asked for; those behind them are ours.
@@ -178,25 +193,43 @@ impl Capture {
     }
 
     /// Names the threads whose events are taken, of a capture of [`Part::OfAdmitted`].
-    pub fn admission(&self) -> Admission {
-        Admission(self.instance.file("set_event_pid"))
+    pub fn admission(&self) -> Option<Admission> {
+        Some(Admission(self.instance.as_ref()?.file("set_event_pid")))
     }
 
     /// Takes events from now on.
     pub fn begin(&self) -> Result<(), Error> {
-        self.instance.set("tracing_on", "1")
+        self.switch(true)
     }
 
     /// Takes no more; what was taken can still be read.
     pub fn end(&self) -> Result<(), Error> {
-        self.instance.set("tracing_on", "0")
+        self.switch(false)
+    }
+
+    fn switch(&self, is_on: bool) -> Result<(), Error> {
+        match &self.instance {
+            Some(instance) => instance.set("tracing_on", if is_on { "1" } else { "0" }),
+            None => {
+                let mut rings = self.buffers.iter().filter_map(CpuBuffer::ring);
+                let switched = rings.try_for_each(|ring| ring.switch(is_on));
+                switched.map_err(|source| Error::of(Path::new("perf_event_open"), source))
+            }
+        }
     }
 
     /// Leaves out what the threads of this process do, as far as it is about no other. Those that
     /// they make later are not left out.
     pub fn leave_out_own_threads(&self) -> Result<(), Error> {
+        let Some(instance) = &self.instance else {
+            let is_own = |format: &Format| {
+                let system = format.system.as_str();
+                CALL_SYSTEMS.contains(&system) || !OF_ANY_THREAD.contains(&system)
+            };
+            return self.leave_out(is_own);
+        };
         for tid in own_threads()? {
-            self.instance.add("set_event_notrace_pid", &tid.to_string())?;
+            instance.add("set_event_notrace_pid", &tid.to_string())?;
         }
         Ok(())
     }
@@ -204,18 +237,22 @@ impl Capture {
     /// Leaves out the calls of the threads that this process has by now: one that reads buffers would
     /// fill them by reading. What interrupts them is about others, and is taken.
     pub fn leave_out_own_calls(&self) -> Result<(), Error> {
+        self.leave_out(|format| CALL_SYSTEMS.contains(&format.system.as_str()))
+    }
+
+    /// Leaves out some events of the threads that this process has by now.
+    fn leave_out(&self, which: impl Fn(&Format) -> bool) -> Result<(), Error> {
         let tasks = own_threads()?;
         let others: Vec<String> = tasks.iter().map(|tid| format!("common_pid!={tid}")).collect();
         let others = others.join("&&");
-        let is_call = |format: &&Format| CALL_SYSTEMS.contains(&format.system.as_str());
-        for format in self.formats.iter().filter(is_call) {
+        for format in self.formats.iter().filter(|format| which(format)) {
             let event = format!("{}/{}", format.system, format.name);
             let condition = self.conditions.iter().find(|(of, _)| *of == event);
             let filter = match condition {
                 Some((_, condition)) => format!("({condition})&&{others}"),
                 None => others.clone(),
             };
-            self.instance.set(&format!("events/{event}/filter"), &filter)?;
+            self.filter(format, &filter)?;
         }
         Ok(())
     }
@@ -234,6 +271,46 @@ impl Capture {
     pub fn buffers(&mut self) -> &mut [CpuBuffer] {
         &mut self.buffers
     }
+}
+
+/// Makes an instance of tracefs, with its buffers.
+fn instance(
+    tracefs: &Tracefs,
+    wanted: &Wanted,
+    part: Part,
+) -> Result<(Vec<CpuBuffer>, Instance), Error> {
+    let instance = tracefs.instance(if part == Part::OfAdmitted { "-own" } else { "" })?;
+    instance.set("tracing_on", "0")?;
+    instance.use_time_stamp_counter()?;
+    instance.set("buffer_size_kb", &wanted.buffer_bytes.div_ceil(1024).max(4).to_string())?;
+    let page_bytes = instance.page_bytes();
+    let buffers = instance
+        .cpus()?
+        .into_iter()
+        .map(|(cpu, folder)| CpuBuffer::open(cpu, &folder, page_bytes))
+        .collect::<Result<_, _>>()?;
+    if part == Part::OfAdmitted {
+        instance.set("options/event-fork", "1")?;
+        // An empty list would be that of all threads.
+        instance.set("set_event_pid", &NO_THREAD.to_string())?;
+    }
+    if !wanted.cpus.is_empty() {
+        instance.set("tracing_cpumask", &mask(&wanted.cpus))?;
+    }
+    Ok((buffers, instance))
+}
+
+/// Makes rings of these events, one for each CPU.
+fn rings(formats: &[Format], wanted: &Wanted, now: Now) -> Result<Vec<CpuBuffer>, Error> {
+    let numbers: Vec<u16> = formats.iter().map(|format| format.id).collect();
+    let clock = Arc::new(Clock::new(now));
+    let is_wanted = |cpu: &u32| wanted.cpus.is_empty() || wanted.cpus.contains(cpu);
+    let of = |cpu: u32| {
+        let ring = Ring::new(cpu, &numbers, wanted.buffer_bytes, &clock);
+        let ring = ring.map_err(|source| Error::of(Path::new("perf_event_open"), source))?;
+        Ok(CpuBuffer::of_ring(cpu, ring))
+    };
+    ring::cpus().into_iter().filter(is_wanted).map(of).collect()
 }
 
 /// The threads of this process.

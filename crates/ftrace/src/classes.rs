@@ -76,8 +76,10 @@ pub static CLASSES: [Class; 14] = [
     },
     Class {
         name: "fs",
-        about: "page cache, read-ahead, write-back, file systems, file locks",
+        about: "page cache, read-ahead, write-back, file systems, file locks; page faults, which touch \
+                mapped files",
         events: &[
+            "exceptions/page_fault_user",
             "filemap/*",
             "readahead/*",
             "pagemap/*",

@@ -15,8 +15,8 @@ pub enum Error {
     /// We may not use it.
     #[error(
         "no kernel events: {} cannot be written ({source}); they need root, or write access to \
-         tracefs: as root, `mount -o remount,gid=GROUP,mode=770 /sys/kernel/tracing`. A kernel in \
-         lockdown gives them to nobody", path.display()
+         tracefs: as root, `mount -o remount,gid=GROUP,mode=770 /sys/kernel/tracing`; or CAP_PERFMON \
+         where tracefs can be read. A kernel in lockdown gives them to nobody", path.display()
     )]
     NotAllowed {
         /// What was refused.
@@ -33,6 +33,12 @@ pub enum Error {
         /// How it was refused.
         source: io::Error,
     },
+    /// Each event of each CPU is an open file.
+    #[error(
+        "no kernel events: tracefs can only be read, and by perf_event_open each event of each CPU is an \
+         open file, of which there may be no more; fewer events, or `ulimit -n` with a greater number, help"
+    )]
+    TooManyFiles,
     /// Something else failed.
     #[error("no kernel events: {}: {source}", path.display())]
     Io {
@@ -58,6 +64,9 @@ impl Error {
     /// An error of a file of tracefs.
     pub(crate) fn of(path: &Path, source: io::Error) -> Error {
         let path = path.to_path_buf();
+        if source.raw_os_error() == Some(libc::EMFILE) {
+            return Error::TooManyFiles;
+        }
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Error::NotAllowed { path, source }

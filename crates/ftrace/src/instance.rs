@@ -5,11 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::ring;
 
 /// Names of our instances begin with this; process id and time of start follow.
 pub const PREFIX: &str = "reenact-";
 /// Where tracefs may be mounted.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// An event that every kernel has.
+const USUAL_EVENT: &str = "events/sched/sched_switch/id";
 /// The clock of recorded calls.
 const CLOCK: &str = "x86-tsc";
 
@@ -17,17 +20,18 @@ const CLOCK: &str = "x86-tsc";
 #[derive(Clone, Debug)]
 pub struct Tracefs {
     root: PathBuf,
+    is_only_read: bool,
 }
 
 impl Tracefs {
-    /// Finds tracefs, and returns it if we may make instances.
+    /// Finds tracefs, and returns it if we may make instances, or may read it and get its events by perf.
     pub fn find() -> Result<Tracefs, Error> {
         let mut refused = None;
-        for place in PLACES {
-            let tracefs = Tracefs { root: PathBuf::from(place) };
+        let all = PLACES.map(|place| Tracefs { root: PathBuf::from(place), is_only_read: false });
+        for tracefs in &all {
             let instances = tracefs.instances();
             match fs::read_dir(&instances) {
-                Ok(_) if is_writable(&instances) => return Ok(tracefs),
+                Ok(_) if is_writable(&instances) => return Ok(tracefs.clone()),
                 Ok(_) => refused = Some((instances, libc::EACCES)),
                 Err(error) => {
                     if let Some(code @ (libc::EACCES | libc::EPERM)) = error.raw_os_error() {
@@ -35,6 +39,9 @@ impl Tracefs {
                     }
                 }
             }
+        }
+        if let Some(tracefs) = all.into_iter().find(Tracefs::has_perf) {
+            return Ok(Tracefs { is_only_read: true, ..tracefs });
         }
         Err(refused.map_or(Error::NoTracefs, |(path, code)| Error::NotAllowed {
             path,
@@ -45,7 +52,19 @@ impl Tracefs {
     /// A tracefs at a place of its own, for tests.
     #[cfg(test)]
     pub(crate) fn at(root: &Path) -> Tracefs {
-        Tracefs { root: root.to_path_buf() }
+        Tracefs { root: root.to_path_buf(), is_only_read: false }
+    }
+
+    /// Returns true if no instances can be made: events come by perf.
+    pub fn is_only_read(&self) -> bool {
+        self.is_only_read
+    }
+
+    /// Returns true if events can be read about, and had by perf.
+    fn has_perf(&self) -> bool {
+        let number = fs::read_to_string(self.root.join(USUAL_EVENT));
+        let number = number.ok().and_then(|text| text.trim().parse().ok());
+        number.is_some_and(ring::may_be_had)
     }
 
     fn instances(&self) -> PathBuf {

@@ -1,10 +1,11 @@
-//! Events of the kernel, by tracefs. Nobody else knows tracefs, its files, or the bytes in its
+//! Events of the kernel, by tracefs, or by perf where that can only be read. Nobody else knows tracefs, its files, or the bytes in its
 //! buffers.
 //!
 //! ```text
 //! Tracefs ──> Capture: an instance of our own (instance.rs), what is chosen (classes.rs),
 //!    │           │      the formats of its events (format.rs)
 //!    │           └──> a CpuBuffer for each CPU (buffer.rs) ──> Page (page.rs) ──> raw events
+//!    │                  (where tracefs can only be read, rings of `perf_event_open`: ring.rs)
 //!    └──> leftovers of recorders that were killed
 //! ```
 //!
@@ -18,6 +19,7 @@ mod error;
 mod format;
 mod instance;
 mod page;
+mod ring;
 
 pub use buffer::{CpuBuffer, Losses};
 pub use capture::{Admission, Capture, Part, Wanted};
@@ -25,3 +27,4 @@ pub use error::Error;
 pub use format::{Field, Format, Kind, Value};
 pub use instance::{PREFIX, Tracefs, names_processes_as_we_do};
 pub use page::{Page, RawEvent};
+pub use ring::Now;

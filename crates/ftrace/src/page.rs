@@ -197,6 +197,80 @@ impl Page {
     }
 }
 
+/// Lays out a page as the kernel would.
+pub(crate) struct PageMaker<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+    time: u64,
+    lost: u64,
+}
+
+impl<'a> PageMaker<'a> {
+    /// Begins a page in this memory.
+    pub fn new(bytes: &'a mut [u8]) -> PageMaker<'a> {
+        PageMaker { bytes, at: HEAD_BYTES, time: 0, lost: 0 }
+    }
+
+    /// Adds events that were lost, which only stand before all others; false if there are others.
+    pub fn lost(&mut self, count: u64) -> bool {
+        let is_first = self.at == HEAD_BYTES;
+        self.lost += if is_first { count } else { 0 };
+        is_first
+    }
+
+    /// Adds an event; false if there is no room for it. It comes not before the one before.
+    pub fn add(&mut self, time: u64, event: &[u8]) -> bool {
+        let len = event.len().next_multiple_of(4);
+        // With a time that is far from that before, and the number of losses.
+        if self.at + 16 + len + 8 > self.bytes.len() {
+            // One that fits in no page is left out.
+            return self.at == HEAD_BYTES;
+        }
+        if self.at == HEAD_BYTES {
+            self.time = time;
+            self.bytes[..8].copy_from_slice(&time.to_le_bytes());
+        }
+        let delta = time.saturating_sub(self.time).min((1 << STAMP_BITS) - 1);
+        self.time += delta;
+        let low = (delta & ((1 << TIME_BITS) - 1)) as u32;
+        if delta >> TIME_BITS != 0 {
+            self.put(low << 5 | 30);
+            self.put((delta >> TIME_BITS) as u32);
+            self.put(0);
+        } else {
+            self.put(low << 5);
+        }
+        self.put(len as u32 + 4);
+        self.bytes[self.at..self.at + event.len()].copy_from_slice(event);
+        self.bytes[self.at + event.len()..self.at + len].fill(0);
+        self.at += len;
+        true
+    }
+
+    /// Ends the page; returns its length, 0 if there is nothing in it.
+    pub fn finish(mut self) -> usize {
+        if self.at == HEAD_BYTES && self.lost == 0 {
+            return 0;
+        }
+        let mut head = (self.at - HEAD_BYTES) as u64;
+        if self.at == HEAD_BYTES {
+            self.bytes[..8].fill(0);
+        }
+        if self.lost != 0 {
+            head |= MISSED | MISSED_STORED;
+            self.bytes[self.at..self.at + 8].copy_from_slice(&self.lost.to_le_bytes());
+            self.at += 8;
+        }
+        self.bytes[8..HEAD_BYTES].copy_from_slice(&head.to_le_bytes());
+        self.at
+    }
+
+    fn put(&mut self, word: u32) {
+        self.bytes[self.at..self.at + 4].copy_from_slice(&word.to_le_bytes());
+        self.at += 4;
+    }
+}
+
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
 }
@@ -314,6 +388,30 @@ mod tests {
         let stored = MISSED | MISSED_STORED;
         assert_eq!(made(stored, &one, &77u64.to_le_bytes()).lost(), 77);
         assert_eq!(made(stored, &one, &[]).lost(), 1);
+    }
+
+    #[test]
+    fn pages_that_are_made_are_read_again() {
+        let mut bytes = [0; 256];
+        let mut maker = PageMaker::new(&mut bytes);
+        assert!(maker.lost(7) && maker.lost(2));
+        assert!(maker.add(1000, &[1, 0, 0, 0, 5, 0, 0, 0]) && !maker.lost(3));
+        assert!(maker.add(1 << 40, &[2; 12]) && maker.add(900, &[3; 9]));
+        while maker.add(1 << 41, &[4; 16]) {}
+        let len = maker.finish();
+        let made = page(&bytes[..len]);
+        assert_eq!(made.lost(), 9);
+        let (found, broken) = events(made);
+        let far = (1 << 40, 0x0202, 12);
+        assert_eq!(found[..3], [(1000, 1, 8), far, (1 << 40, 0x0303, 12)]);
+        assert!(!broken && found.len() > 3 && found[3] == (1 << 41, 0x0404, 16));
+        assert_eq!(PageMaker::new(&mut bytes).finish(), 0);
+        // Losses alone.
+        let mut maker = PageMaker::new(&mut bytes);
+        assert!(maker.lost(4));
+        let len = maker.finish();
+        let made = page(&bytes[..len]);
+        assert!(made.lost() == 4 && made.is_read() && !made.broken);
     }
 
     #[test]

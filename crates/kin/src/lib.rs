@@ -66,10 +66,17 @@ pub struct Kin(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     known: Mutex<HashMap<i32, Mark>>,
-    /// Ids in our namespace of processes in other pid namespaces, by their numbers.
-    placed: Mutex<HashMap<u32, i32>>,
+    /// Processes in other pid namespaces, by their numbers.
+    placed: Mutex<HashMap<u32, Placed>>,
     arenas: Mutex<Vec<Mapped>>,
     patience: Patience,
+}
+
+/// A process whose id in our namespace is known.
+#[derive(Clone, Copy)]
+struct Placed {
+    pid: i32,
+    is_guess: bool,
 }
 
 /// A process that was found.
@@ -305,19 +312,42 @@ impl Kin {
                 return Some(found);
             }
         }
-        let found = others.into_iter().find_map(ours)?;
+        // What cannot be looked into is ours only if it hides from its own user.
+        let own = own_credentials().uids[1];
+        let may_be = |found: &Found| match found.relation {
+            Relation::Ours => true,
+            _ => status::read(found.pid).is_some_and(|s| s.credentials.uids.contains(&own)),
+        };
+        let mut guesses = others.into_iter().filter_map(|pid| ours(pid).filter(may_be));
+        let found = guesses.next()?;
+        let found = match found.relation {
+            Relation::Ours => found,
+            _ => guesses.find(|other| other.relation == Relation::Ours).unwrap_or(found),
+        };
         Some(Found { is_guess: true, ..found })
     }
 
-    /// Notes the id in our namespace of the process with this number.
-    pub fn place(&self, number: u32, pid: i32) {
-        lock(&self.0.placed).insert(number, pid);
+    /// Notes the id in our namespace of the process with this number, and whether it is certain.
+    pub fn place(&self, number: u32, pid: i32, is_guess: bool) {
+        lock(&self.0.placed).insert(number, Placed { pid, is_guess });
+    }
+
+    /// The process that was guessed for this number is a stranger. Returns false if it was none.
+    pub fn take_guess_back(&self, number: u32) -> bool {
+        let mut placed = lock(&self.0.placed);
+        let was_guess = placed.get(&number).is_some_and(|placed| placed.is_guess);
+        was_guess && placed.remove(&number).is_some()
+    }
+
+    /// Whether a process has been found for this number, and was not taken back.
+    pub fn is_placed(&self, number: u32) -> bool {
+        lock(&self.0.placed).contains_key(&number)
     }
 
     /// The id in our namespace of a thread whose id in its own is `inner`, in the process with this
     /// number. `None` if that was not found yet, or has no such thread.
     pub fn placed_thread(&self, number: u32, inner: i32) -> Option<i32> {
-        let pid = lock(&self.0.placed).get(&number).copied()?;
+        let pid = lock(&self.0.placed).get(&number)?.pid;
         let is_it = |tid: &i32| {
             let status = status::read(*tid);
             status.is_some_and(|s| s.innermost() == Some(inner) && s.process == pid)
@@ -416,6 +446,16 @@ mod tests {
         assert!(same || kin.relation(two.id() as i32) == Relation::Stranger);
         end(one);
         end(two);
+    }
+
+    #[test]
+    fn only_guesses_are_taken_back() {
+        let kin = Kin::default();
+        kin.place(1, 10, false);
+        kin.place(2, 20, true);
+        assert!(!kin.take_guess_back(1) && kin.is_placed(1));
+        assert!(kin.take_guess_back(2) && !kin.is_placed(2));
+        assert!(!kin.take_guess_back(2));
     }
 
     #[test]

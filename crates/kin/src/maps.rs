@@ -18,6 +18,8 @@ pub struct Mapping {
     pub offset: u64,
     /// Whether it is writable.
     pub writable: bool,
+    /// Whether stores to it are stores to the file.
+    pub shared: bool,
     /// The file system's device, major and minor.
     pub dev: (u64, u64),
     /// The file's inode.
@@ -40,6 +42,8 @@ pub enum Which {
     Text,
     /// Shared, writable mappings.
     SharedAndWritable,
+    /// All mappings of files.
+    Files,
 }
 
 impl Which {
@@ -53,6 +57,7 @@ impl Which {
         let kind = match self {
             Which::Text => EXECUTABLE,
             Which::SharedAndWritable => SHARED | WRITABLE,
+            Which::Files => 0,
         };
         OR_NEXT | OF_A_FILE | kind
     }
@@ -63,6 +68,7 @@ impl Which {
             Which::SharedAndWritable => {
                 rights.get(1) == Some(&b'w') && rights.get(3) == Some(&b's')
             }
+            Which::Files => true,
         }
     }
 }
@@ -130,8 +136,9 @@ struct Query {
 }
 
 const _: () = assert!(size_of::<Query>() == 0x68);
-/// Bit in `rights`.
+/// Bits in `rights`.
 const WRITABLE: u64 = 2;
+const SHARED: u64 = 8;
 
 /// The first such mapping that ends above an address. Three times as fast as reading the text.
 fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>> {
@@ -155,6 +162,7 @@ fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>>
         end: query.end,
         offset: query.offset,
         writable: query.rights & WRITABLE != 0,
+        shared: query.rights & SHARED != 0,
         dev: (query.dev_major.into(), query.dev_minor.into()),
         ino: query.ino,
         path: name.get(..len).unwrap_or_default().to_vec(),
@@ -176,6 +184,7 @@ fn parse(line: &[u8], which: Which) -> Option<Mapping> {
         end: hex(end)?,
         offset: hex(text(offset)?)?,
         writable: rights.get(1) == Some(&b'w'),
+        shared: rights.get(3) == Some(&b's'),
         dev: (hex(major)?, hex(minor)?),
         ino: text(ino)?.parse().ok()?,
         path: path.to_vec(),
@@ -210,6 +219,8 @@ mod tests {
         let mapping = parse(line, Which::SharedAndWritable).unwrap();
         assert_eq!((mapping.dev, mapping.ino, mapping.offset), ((0xfd, 0x1a), 77, 0x2000));
         assert_eq!(mapping.path, b"/tmp/\xff a (deleted)");
+        assert!(mapping.shared && mapping.writable);
+        assert_eq!(parse(line, Which::Files), Some(mapping));
         assert_eq!(parse(line, Which::Text), None);
     }
 }

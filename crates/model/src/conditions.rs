@@ -1,6 +1,7 @@
 //! Conditions on events, by which commands select what they show, count and export.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use syscalls::families;
 use syscalls::shape::{ArgKind, Classes};
@@ -159,6 +160,14 @@ pub struct CallChoice {
     classes: Vec<Classes>,
     /// Names that were given and stand for other calls as well.
     families: Vec<String>,
+    /// As it was given.
+    text: String,
+}
+
+impl fmt::Display for CallChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl CallChoice {
@@ -169,7 +178,7 @@ impl CallChoice {
             Some(list) => (true, list),
             None => (false, text),
         };
-        let mut filter = CallChoice { negated, ..CallChoice::default() };
+        let mut filter = CallChoice { negated, text: text.into(), ..CallChoice::default() };
         for item in list.split(',') {
             if let Some(class) = item.strip_prefix('%') {
                 let known = Classes::NAMES.iter().find(|(name, _)| *name == class);

@@ -8,7 +8,7 @@ use trace::event::{EventKind, RECORDER};
 use trace::format::kind;
 use trace::kernel::{KernelLayout, KernelLayouts, KernelValue};
 
-use crate::kernel_events::{Interrupt, KernelAct, kernel_row};
+use crate::kernel_events::{Interrupt, KernelAct, Paging, Rest, kernel_row};
 
 /// What a trace says of events of the kernel. That stands in the recorder's stream.
 pub fn kernel_layouts(trace: &Trace) -> KernelLayouts {
@@ -29,6 +29,8 @@ pub fn kernel_layouts(trace: &Trace) -> KernelLayouts {
 const FIELDS_MAX: usize = 24;
 /// Arguments of a call.
 const ARGS: usize = 6;
+/// The greatest power of two of pages that the kernel keeps together.
+const ORDER_MAX: u64 = 30;
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +115,17 @@ pub enum Happening<'a> {
     },
     /// It has the lock, or has given up.
     Contended,
+    /// Something is done with pages of a file.
+    Pages {
+        /// What.
+        what: Paging,
+        /// The file's device, as the kernel numbers it, and its inode.
+        file: [u64; 2],
+        /// The first page.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
 }
 
 /// What interrupts.
@@ -169,6 +182,16 @@ enum Does {
     Return,
     Contend([Place; 1]),
     Contended,
+    Pages(Paging, Unit, [Place; 4]),
+}
+
+/// What the last field of pages counts.
+#[derive(Clone, Copy)]
+enum Unit {
+    One,
+    Order,
+    Until,
+    Count,
 }
 
 impl Happenings {
@@ -237,6 +260,17 @@ impl Happenings {
             Does::Return => Happening::Return,
             Does::Contend([lock]) => Happening::Contend { lock: number(lock) as u64 },
             Does::Contended => Happening::Contended,
+            Does::Pages(what, unit, [device, inode, first, last]) => {
+                let [from, to] = [number(first) as u64, number(last) as u64];
+                let (first, count) = match unit {
+                    Unit::One => (from, 1),
+                    Unit::Order => (from, 1 << to.min(ORDER_MAX)),
+                    Unit::Until => (from, to.saturating_sub(from).saturating_add(1)),
+                    Unit::Count => (from, to),
+                };
+                let file = [number(device) as u64, number(inode) as u64];
+                Happening::Pages { what, file, first, count }
+            }
         })
     }
 }
@@ -290,6 +324,19 @@ fn plan(layout: &KernelLayout) -> Option<Plan> {
         KernelAct::Return => Does::Return,
         KernelAct::Contend { lock } => Does::Contend([place(lock)?]),
         KernelAct::Contended => Does::Contended,
+        KernelAct::Pages { what, file, first, rest } => {
+            let [device, inode, from] = [place(file[0])?, place(file[1])?, place(first)?];
+            let (unit, last) = match rest {
+                Rest::One => (Unit::One, from),
+                // Older kernels have pages of one size alone.
+                Rest::Order(field) => {
+                    place(field).map_or((Unit::One, from), |at| (Unit::Order, at))
+                }
+                Rest::Until(field) => (Unit::Until, place(field)?),
+                Rest::Count(field) => (Unit::Count, place(field)?),
+            };
+            Does::Pages(what, unit, [device, inode, from, last])
+        }
     };
     Some(Plan { layout: KernelLayout::clone(layout), does, fields })
 }

@@ -107,6 +107,45 @@ pub enum KernelAct {
         /// Field: which one.
         task: &'static str,
     },
+    /// Something is done with pages of a file.
+    Pages {
+        /// What.
+        what: Paging,
+        /// Fields: the file's device and inode.
+        file: [&'static str; 2],
+        /// Field: the first page.
+        first: &'static str,
+        /// Which are meant from there on.
+        rest: Rest,
+    },
+}
+
+/// What is done with pages of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paging {
+    /// They come into the page cache.
+    Cached,
+    /// A read call looks for them there.
+    Read,
+    /// A fault does.
+    Touched,
+    /// They are mapped where a fault was near them.
+    Around,
+    /// They are written to the disk.
+    Written,
+}
+
+/// Which pages are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// One.
+    One,
+    /// Two to the power of this field.
+    Order(&'static str),
+    /// Up to the page in this field.
+    Until(&'static str),
+    /// So many as this field says, wherever they are.
+    Count(&'static str),
 }
 
 /// What interrupts.
@@ -131,14 +170,19 @@ pub enum Interrupt {
 use Interrupt::{Device, Processor, Soft, Timer};
 use KernelAct::{
     Call, Complete, Contend, Contended, Enter, Exec, Fault, Fork, Issue, Leave, Make, Moves,
-    Nothing, Return, Switch, Wake,
+    Nothing, Pages, Return, Switch, Wake,
 };
+use Paging::{Around, Cached, Read, Touched, Written};
+use Rest::{Count, One, Order, Until};
 
 /// Fields that tell a request apart.
 const REQUEST: [&str; 2] = ["dev", "sector"];
 
+/// Fields that tell a file apart.
+const PAGED: [&str; 2] = ["s_dev", "i_ino"];
+
 /// The table.
-pub static KERNEL_ROWS: [KernelRow; 53] = [
+pub static KERNEL_ROWS: [KernelRow; 58] = [
     row(
         "sched",
         "sched_switch",
@@ -214,6 +258,41 @@ pub static KERNEL_ROWS: [KernelRow; 53] = [
     row("raw_syscalls", "sys_exit", &[], Return),
     row("lock", "contention_begin", &[], Contend { lock: "lock_addr" }),
     row("lock", "contention_end", &[], Contended),
+    row(
+        "filemap",
+        "mm_filemap_add_to_page_cache",
+        &[],
+        Pages { what: Cached, file: PAGED, first: "index", rest: Order("order") },
+    ),
+    row(
+        "filemap",
+        "mm_filemap_get_pages",
+        &[],
+        Pages { what: Read, file: PAGED, first: "index", rest: Until("last_index") },
+    ),
+    row(
+        "filemap",
+        "mm_filemap_fault",
+        &[],
+        Pages { what: Touched, file: PAGED, first: "index", rest: One },
+    ),
+    row(
+        "filemap",
+        "mm_filemap_map_pages",
+        &[],
+        Pages { what: Around, file: PAGED, first: "index", rest: Until("last_index") },
+    ),
+    row(
+        "ext4",
+        "ext4_writepages_result",
+        &[],
+        Pages {
+            what: Written,
+            file: ["dev", "ino"],
+            first: "writeback_index",
+            rest: Count("pages_written"),
+        },
+    ),
     row("cgroup", "cgroup_attach_task", &["pid"], Moves { task: "pid" }),
     row("cgroup", "cgroup_transfer_tasks", &["pid"], Moves { task: "pid" }),
 ];

@@ -45,7 +45,9 @@ pub fn is_followed(call: &Call) -> bool {
 
 fn handler(call: &Call) -> Option<Handler> {
     let handler = syscalls::by_number(call.nr.into())?.handler;
-    matches!(handler, Handler::Map | Handler::Unmap | Handler::Remap).then_some(handler)
+    let is_followed =
+        matches!(handler, Handler::Map | Handler::Unmap | Handler::Remap | Handler::Reorder);
+    is_followed.then_some(handler)
 }
 
 /// What the event of a call says of the stores to the file that it has mapped: a
@@ -89,14 +91,31 @@ impl<F: Clone> Mapped<F> {
                 }
             }
             Handler::Remap => {
-                let former = self.at(process, start).map(|(file, offset)| (file.clone(), offset));
                 let (old, new) = (pages(start, length), pages(at, third));
+                // Of a length of 0, a copy is made of what begins there.
+                let moved = self.parts(process, start..old.end.max(start.saturating_add(1)));
                 if flags & MREMAP_DONTUNMAP == 0 {
                     self.unmapped(process, old);
                 }
                 self.unmapped(process, new.clone());
-                if let Some((file, offset)) = former {
-                    self.add(process, new, offset, file);
+                let count = moved.len();
+                for (number, (from, piece)) in (1..).zip(moved) {
+                    let begin = at.saturating_add(from - start);
+                    let end = if number == count {
+                        new.end
+                    } else {
+                        begin.saturating_add(piece.end - from)
+                    };
+                    self.add(process, begin..end.min(new.end), piece.offset, piece.file);
+                }
+            }
+            Handler::Reorder => {
+                let former = self.at(process, start).map(|(file, _)| file.clone());
+                // The argument is a page of the file.
+                if let (Some(file), Some(offset)) = (former, flags.checked_mul(PAGE_BYTES)) {
+                    let range = pages(start, length);
+                    self.unmapped(process, range.clone());
+                    self.add(process, range, offset, file);
                 }
             }
             _ => self.unmapped(process, pages(start, length)),
@@ -107,6 +126,22 @@ impl<F: Clone> Mapped<F> {
         if !range.is_empty() && self.all.len() < MAPPINGS_MAX {
             self.all.insert((process, range.start), Piece { end: range.end, offset, file });
         }
+    }
+
+    /// What is mapped in a range, by address.
+    fn parts(&self, process: u32, range: Range<u64>) -> Vec<(u64, Piece<F>)> {
+        let within = self.all.range((process, 0)..(process, range.end)).rev();
+        let within = within.take_while(|(_, piece)| piece.end > range.start);
+        let mut parts: Vec<_> = within
+            .map(|(&(_, start), piece)| {
+                let from = start.max(range.start);
+                let offset = piece.offset.saturating_add(from - start);
+                let end = piece.end.min(range.end);
+                (from, Piece { end, offset, file: piece.file.clone() })
+            })
+            .collect();
+        parts.reverse();
+        parts
     }
 
     fn unmapped(&mut self, process: u32, range: Range<u64>) {
@@ -344,6 +379,19 @@ mod tests {
         assert_eq!((all.at(1, 0x12000), all.at(1, 0x57fff)), (None, Some((&"a", 0xafff))));
         call(&mut all, "mmap", [0, 0x1000, 3, 2, 6, 0], 0x51000, "");
         assert_eq!((all.at(1, 0x51000), all.at(1, 0x52000)), (None, Some((&"a", 0x5000))));
+        // Over another one; several at a time; a copy; other pages.
+        call(&mut all, "mremap", [0x50000, 0x3000, 0x3000, 3, 0x90000, 0], 0x90000, "");
+        assert_eq!((all.at(1, 0x91000), all.at(1, 0x92000)), (None, Some((&"a", 0x5000))));
+        call(&mut all, "mremap", [0x92000, 0, 0x2000, 1, 0, 0], 0xa0000, "");
+        assert_eq!(
+            (all.at(1, 0xa1000), all.at(1, 0x92000)),
+            (Some((&"a", 0x6000)), Some((&"a", 0x5000)))
+        );
+        call(&mut all, "remap_file_pages", [0xa0000, 0x1000, 0, 9, 0, 0], 0, "");
+        assert_eq!(
+            (all.at(1, 0xa0000), all.at(1, 0xa1000)),
+            (Some((&"a", 0x9000)), Some((&"a", 0x6000)))
+        );
         // What shares memory does so until it is gone.
         all.share(3, 1);
         assert_eq!(all.at(3, 0x10000), Some((&"a", 0x1000)));

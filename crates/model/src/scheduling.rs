@@ -394,7 +394,7 @@ impl Scheduling {
                     thread.contends = None;
                 }
             }
-            Happening::Issue { .. } => {}
+            Happening::Issue { .. } | Happening::Pages { .. } => {}
         }
     }
 

@@ -11,7 +11,7 @@ use trace::event::Call;
 use crate::writer::Detail;
 
 /// Format of structs as in `show`, without plain data.
-pub const STYLE: Style = Style { string_limit: 64, data: false, verbose: false };
+pub const STYLE: Style = Style { string_limit: 64, data: false, verbose: true };
 const LIMITS: Limits = Limits { strings: 64, data: 0, items: 16 };
 /// Limit for the length of texts that are stored once and referred to.
 const NAME_BYTES_MAX: usize = 512;
@@ -67,7 +67,7 @@ fn path(decoded: &decode::Decoded, moment: &Moment<'_>) -> Option<String> {
 fn environment(value: &Value) -> Detail {
     let Value::Array { .. } = value else { return detail(value) };
     let mut shown = String::new();
-    text::environment(&mut shown, value, STYLE);
+    text::environment(&mut shown, value, Style { verbose: false, ..STYLE });
     Detail::Text(shown)
 }
 

@@ -451,6 +451,7 @@ impl Stream {
                 self.close_any_call(out);
                 self.emit_image(out);
                 let calls = word_of(body, 1).saturating_add(self.given_up);
+                let calls = calls.saturating_sub(self.left_out);
                 self.ended = true;
                 out.event(me.thread, word_of(body, 0), EventKind::End { calls });
             }
@@ -565,8 +566,10 @@ impl Stream {
         if self.not_whole && matches!(outcome, Outcome::Returned { ret: 0.., .. }) {
             out.files_not_whole += 1;
         }
+        let mut is_kept = true;
         if let Some(policy) = &mut out.policy {
             let whole = || call.whole(outcome, self.told());
+            is_kept = policy.keeps(thread, tsc, whole);
             policy.returned(thread, tsc, &call.bare(), whole);
         }
         if let Some(changes) = &mut out.changes
@@ -574,8 +577,16 @@ impl Stream {
         {
             self.note(thread, call, outcome, changes);
         }
+        if !is_kept {
+            self.stack.clear();
+        }
         if out.stacks.is_some() {
             self.find_callers(call, outcome, out);
+        }
+        if !is_kept {
+            self.left_out += 1;
+            self.clear();
+            return;
         }
         let bare = CallRef {
             nr,

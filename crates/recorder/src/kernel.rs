@@ -68,7 +68,7 @@ impl KernelEvents {
     pub fn begin(tracefs: &Tracefs, wanted: &Wanted, whose: &Whose) -> Result<KernelEvents, Error> {
         let captures = match whose {
             Whose::All => {
-                let capture = Capture::new(tracefs, wanted, Part::All)?;
+                let capture = Capture::new(tracefs, wanted, Part::All, now)?;
                 capture.leave_out_own_threads()?;
                 vec![capture]
             }
@@ -81,15 +81,19 @@ impl KernelEvents {
                     wanted.also.push(format!("raw_syscalls:sys_exit:{}", calls.join("||")));
                     wanted.also.extend(ABOUT_CGROUPS.map(String::from));
                 }
-                let parts = [Part::OfAnyThread, Part::OfAdmitted];
-                let captures = parts.map(|part| Capture::new(tracefs, &wanted, part));
-                let mut captures = captures.into_iter().collect::<Result<Vec<_>, _>>()?;
+                // Without instances all events are taken, and thinned here.
+                let parts: &[Part] = match tracefs.is_only_read() {
+                    true => &[Part::All],
+                    false => &[Part::OfAnyThread, Part::OfAdmitted],
+                };
+                let captures = parts.iter().map(|part| Capture::new(tracefs, &wanted, *part, now));
+                let mut captures = captures.collect::<Result<Vec<_>, _>>()?;
                 // The kernel refuses to filter what there is not.
                 captures.retain(|capture| !capture.formats().is_empty());
                 captures
             }
         };
-        let admission = captures.get(1).map(Capture::admission);
+        let admission = captures.get(1).and_then(Capture::admission);
         let mut taking = Taking::new(captures, whose, admission.clone());
         taking.captures.iter().try_for_each(Capture::begin)?;
         // Before there is a program: what is written of it has later times.
@@ -463,6 +467,12 @@ fn look_again(
         }
         tell(&task, time, out);
     }
+}
+
+/// The counter and the clock that it is compared with.
+fn now() -> [u64; 2] {
+    let moment = host::Moment::now(rustix::time::ClockId::MonotonicRaw);
+    [moment.tsc, moment.ns]
 }
 
 /// Tells of a thread.

@@ -13,6 +13,7 @@
 
 mod ahead;
 mod changes;
+mod choice;
 mod copies;
 mod drain;
 pub mod host;
@@ -52,6 +53,7 @@ use trace::{WriteError, Writer};
 
 pub use crate::ahead::Ahead;
 use crate::changes::Changes;
+pub use crate::choice::Choice;
 use crate::drain::{Drain, Frame};
 use crate::host::TscClock;
 pub use crate::kernel::{Condition, KernelEvents, Whose};
@@ -127,8 +129,10 @@ impl Recorder {
         let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock, kin);
         let drain = move || {
             let mut out = Output::new(writer, space, options.size_max);
-            if !options.data.rules.is_empty() {
-                let policy = Policy::new(options.data.clone(), Arc::clone(&mailbox));
+            let wants_all = options.choice.is_all();
+            if !(options.data.rules.is_empty() && wants_all) {
+                let wanted = (!wants_all).then(|| options.choice.clone().conditions());
+                let policy = Policy::new(options.data.clone(), wanted, Arc::clone(&mailbox));
                 out.policy = Some(Box::new(policy));
             }
             out.stacks = options

@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use kin::start_thread;
-use ring::{Mapped, answer};
+use ring::{Mapped, about, answer};
 
 use crate::host;
 use crate::mailbox::Mailbox;
@@ -172,6 +172,7 @@ impl Watch {
             pages += found;
             // Of one that is gone, not all was found.
             let is_there = process.is_there();
+            process.forget_taken();
             if is_there {
                 self.mailbox.looked(*number, since, found);
             }
@@ -190,8 +191,10 @@ impl Watch {
                 }
             }
             Wish::Collect { about, start, length, next } => {
-                self.collect(who, about, start, length, next);
-                answer::DONE
+                match self.collect(who, about, start, length, next) {
+                    true => answer::DONE,
+                    false => answer::NOT_THIS,
+                }
             }
         };
         if let Some(process) = self.processes.get_mut(&who.owner)
@@ -216,13 +219,17 @@ impl Watch {
         if let Mapped::LikeProcess(parent) = what {
             let files = self.processes.get(&parent)?.files_with_holes();
             files.into_iter().for_each(|file| self.share(file));
-            ranges = Some(self.processes.get(&parent)?.ranges().to_vec());
+            ranges = Some(self.processes.get(&parent)?.inherited(who.pid).ok()?);
         }
         if let Mapped::Noted = what {
             let files = self.processes.get(&who.owner)?.files_in(&(start..end));
             files.into_iter().for_each(|file| self.share(file));
         }
-        if let Some((helper, fd)) = by {
+        let known = self.processes.get(&who.owner);
+        // Two threads may map their first files at the same time.
+        if let Some((helper, fd)) = by
+            && known.is_none_or(Process::has_ended)
+        {
             self.processes.retain(|_, process| process.is_there());
             if self.processes.len() >= PROCESSES_MAX {
                 return None;
@@ -243,8 +250,18 @@ impl Watch {
                 let range = process.range_of(who.tid, fd, start..end, offset, when).ok()?;
                 return self.add(who.owner, range, room).ok().map(|()| answer::DONE);
             }
-            Mapped::FormerlyAt(address) => {
-                let range = process.range_like(address, start..end)?;
+            Mapped::FormerlyAt(from) => {
+                let moved = process.moved(who.thread, from, &(start..end), room);
+                let (ranges, _) = moved.ok().filter(|(_, some)| *some)?;
+                ranges.into_iter().try_for_each(|range| self.add(who.owner, range, room))
+            }
+            Mapped::Restored => return process.restore(who.thread).then_some(answer::DONE),
+            Mapped::CopyOf(address) => {
+                let range = process.copy_of(address, start..end)?;
+                self.add(who.owner, range, room)
+            }
+            Mapped::Reordered(page) => {
+                let range = process.reordered(who.thread, start..end, page)?;
                 self.add(who.owner, range, room)
             }
             Mapped::Noted => process.becomes_writable(start..end, room),
@@ -271,23 +288,29 @@ impl Watch {
         }
     }
 
-    /// Collects what a process has stored.
-    fn collect(&mut self, who: Who, about: u64, start: u64, length: u64, next: u64) {
-        let Some(process) = self.processes.get_mut(&who.owner) else { return };
+    /// Collects what a process has stored. Returns false if that is to go away and was not watched.
+    fn collect(&mut self, who: Who, what: u64, start: u64, length: u64, next: u64) -> bool {
+        let Some(process) = self.processes.get_mut(&who.owner) else { return false };
         let mailbox = &self.mailbox;
         let memory = start..start.saturating_add(length);
-        let scope = match about {
-            ring::about::MEMORY | ring::about::GONE => Scope::Memory(memory.clone()),
-            ring::about::FILE => Scope::of_file(who.tid, start as i32),
+        let scope = match what {
+            about::MEMORY | about::GONE | about::ALSO_GONE => Scope::Memory(memory.clone()),
+            about::FILE => Scope::of_file(who.tid, start as i32),
             _ => Scope::All,
         };
         let tell = &mut |stored| mailbox.store(stored);
         process.collect(&scope, Some(who.thread), &self.terms, tell);
-        process.drop(if about == ring::about::GONE { memory } else { 0..0 });
+        let some = match what {
+            about::GONE | about::ALSO_GONE => {
+                process.take_away(who.thread, memory, what == about::ALSO_GONE)
+            }
+            _ => true,
+        };
         process.ends(next == ring::next::ENDS);
         if next == ring::next::UNWATCHED {
             self.processes.remove(&who.owner);
             self.mailbox.leaves(who.owner, Vec::new());
         }
+        some
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ring::Mappings;
 use trace::WriterOptions;
 
+use crate::choice::Choice;
 use crate::kernel::KernelEvents;
 use crate::mapped::Every;
 use crate::policy::DataRules;
@@ -23,6 +24,8 @@ pub struct Options {
     pub until_exit: bool,
     /// Which contents are kept, by file. Agents must be configured to deliver [`DataRules::most`].
     pub data: DataRules,
+    /// Which calls are kept; contents of all others are not, whatever [`Options::data`] says.
+    pub choice: Choice,
     /// Write a manifest of the paths that the program changed at the end of the trace.
     pub manifest: bool,
     /// What to record of mapped files.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{InlineOnly, World, glob};
+use model::{Conditions, InlineOnly, World, glob};
 use ring::DataMode;
 use syscalls::abi::calls;
 use syscalls::record::part;
@@ -15,6 +15,7 @@ use syscalls::shape::{Arg, ArgKind, Classes, Len, Of, operand};
 use syscalls::{Act, Operand};
 use trace::event::{Call, Data, Event, EventKind, Outcome, ProcessState};
 
+use crate::choice;
 use crate::mailbox::Mailbox;
 
 /// What is kept of the contents of files whose path matches a pattern.
@@ -134,6 +135,8 @@ pub(crate) enum Piece {
 /// Decides what is kept, and follows descriptors and directories for that.
 pub(crate) struct Policy {
     rules: DataRules,
+    /// Which calls are kept; all if `None`.
+    wanted: Option<Conditions>,
     world: World,
     mailbox: Arc<Mailbox>,
     /// States of processes with their time stamps, until their program begins.
@@ -147,9 +150,10 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub fn new(rules: DataRules, mailbox: Arc<Mailbox>) -> Policy {
+    pub fn new(rules: DataRules, wanted: Option<Conditions>, mailbox: Arc<Mailbox>) -> Policy {
         Policy {
             rules,
+            wanted,
             world: World::new(),
             mailbox,
             states: HashMap::new(),
@@ -229,6 +233,9 @@ impl Policy {
         call: Call,
         of_descriptors: Option<DataMode>,
     ) -> DataMode {
+        if self.wanted.as_ref().is_some_and(|wanted| !choice::is_named(wanted, &call)) {
+            return DataMode::None;
+        }
         let of_paths = self.of_paths(thread, tsc, call);
         let doubt = self.careful.then(|| self.rules.in_doubt());
         let all = [of_descriptors, of_paths, doubt];
@@ -254,6 +261,12 @@ impl Policy {
         if let Some(call) = self.spawning.get_mut(&thread) {
             call.data.push(data.clone());
         }
+    }
+
+    /// Returns true if a call that has ended is kept.
+    pub fn keeps(&mut self, thread: u32, tsc: u64, whole: impl FnOnce() -> Call) -> bool {
+        let Some(wanted) = &self.wanted else { return true };
+        choice::is_kept(wanted, &mut self.world, (thread, tsc), whole())
     }
 
     /// Takes the end of a call, also of one that never returned.

@@ -215,7 +215,7 @@ impl Processes {
         entry.unfound = Some(unfound);
         match watched {
             Some(Watched { pid, handle, .. }) if !matches!(handle, ProcessHandle::Gone) => {
-                self.kin.place(process, pid.cast_signed());
+                self.kin.place(process, pid.cast_signed(), is_guess);
                 entry.pid = pid;
                 entry.guess = entry.unfound.take().filter(|_| is_guess);
                 entry.namespace = Namespace::of(pid.cast_signed()).filter(|_| !is_guess);
@@ -228,6 +228,14 @@ impl Processes {
     /// Looks again for processes that were not found. One that has no threads left, or was not
     /// found for `UNFOUND_WAIT`, is dead.
     pub fn look_again(&mut self, has_threads: impl Fn(u32) -> bool) {
+        for (&process, entry) in &mut self.table {
+            let is_wrong = entry.dead.is_none() && !self.kin.is_placed(process);
+            if let Some(guess) = entry.guess.take_if(|_| is_wrong) {
+                self.watch.forget(process);
+                entry.unfound = Some(Unfound { since: Instant::now(), ..guess });
+                (entry.pid, entry.polled) = (0, None);
+            }
+        }
         let unfound = |(&process, entry): (&u32, &Process)| {
             entry.unfound.filter(|_| entry.dead.is_none()).map(|unfound| (process, unfound))
         };

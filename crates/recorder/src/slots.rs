@@ -604,6 +604,9 @@ impl Slots {
         let counted = counted.min(read.saturating_add(published_most / CALL_BYTES_MIN));
         // Agents count a call when it returns; an open one is known from its ENTER.
         let made = if open || live { counted.max(read) } else { counted };
+        // What nobody wants was made and read, but the trace and its totals know nothing of it.
+        let left_out = thread.stream.left_out();
+        let (made, read) = (made.saturating_sub(left_out), read.saturating_sub(left_out));
         let sums = &mut self.counts;
         sums.calls_made = sums.calls_made.saturating_add(made);
         sums.calls_read = sums.calls_read.saturating_add(read);

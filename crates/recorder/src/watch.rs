@@ -57,6 +57,12 @@ impl Watch {
         entries.insert(process, Entry { pid, pidfd });
         Ok(())
     }
+
+    /// Watches a process no longer: it was another one.
+    pub fn forget(&self, process: u32) {
+        // Its descriptor is closed, which ends its events.
+        self.shared.lock().remove(&process);
+    }
 }
 
 impl Drop for Watch {

@@ -27,6 +27,8 @@ pub struct Look {
     pub colour: bool,
     /// True if calls are numbered.
     pub seq: bool,
+    /// True if processes have the names of their programs.
+    pub names: bool,
 }
 
 const RED: &str = "31";
@@ -38,7 +40,7 @@ const ALARM: &str = "1;31";
 /// Appends the line of an event, if it has one.
 pub fn event(out: &mut String, moment: &Moment<'_>, contents: &mut dyn Contents, look: Look) {
     let before = out.len();
-    prefix(out, moment, look.seq);
+    prefix(out, moment, look);
     if told(out, moment, contents, look) {
         out.push('\n');
     } else {
@@ -177,15 +179,36 @@ fn fields(event: &OtherEvent) -> String {
     line
 }
 
-fn prefix(out: &mut String, moment: &Moment<'_>, numbered: bool) {
-    if numbered {
+/// Characters of a name of a program that are shown, as the kernel has it.
+const NAME_MAX: usize = 15;
+
+fn prefix(out: &mut String, moment: &Moment<'_>, look: Look) {
+    if look.seq {
         let number = moment.seq.map(|seq| seq.to_string()).unwrap_or_default();
         let _ = write!(out, "{number:>7} ");
     }
     match moment.event.cpu() {
         Some(cpu) => at(out, &format!("cpu{cpu}"), moment.enter_ns),
+        None if look.names => {
+            let who = format!("{}{}", who((moment.pid, moment.tid)), named(moment));
+            at(out, &format!("{who:<16}"), moment.enter_ns);
+        }
         None => lane(out, (moment.pid, moment.tid), moment.enter_ns),
     }
+}
+
+/// Returns the name of the program of an event's process in brackets, if it is known.
+fn named(moment: &Moment<'_>) -> String {
+    let process = moment.process().and_then(|number| moment.world.process(number));
+    let Some(process) = process else { return String::new() };
+    let name = process.exe.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if name.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("<");
+    escape(&mut text, &name[..name.len().min(NAME_MAX)], &['<', '>']);
+    text.push('>');
+    text
 }
 
 /// Appends process, thread and time.

@@ -9,6 +9,20 @@ use crate::escape::escaped;
 const UNKNOWN: &str = "not known";
 const DAY_SECONDS: u64 = 86_400;
 
+/// Options of `record` by which it keeps some calls alone. They begin the options of such a recording.
+pub const CALL: &str = "--call";
+/// The same, by path.
+pub const PATH: &str = "--path";
+
+/// Returns the options that say which calls were recorded, if it was not all of them.
+pub fn selection(preamble: &Preamble) -> Option<&str> {
+    let options = &preamble.options;
+    let is_partial = [CALL, PATH]
+        .iter()
+        .any(|word| options.strip_prefix(word).is_some_and(|rest| rest.starts_with(' ')));
+    is_partial.then(|| options.split_once(" --data ").map_or(&options[..], |(before, _)| before))
+}
+
 fn known(text: &str) -> &str {
     if text.is_empty() { UNKNOWN } else { text }
 }
@@ -85,6 +99,18 @@ mod tests {
         assert_eq!(date(951_782_400), "2000-02-29 00:00:00 UTC");
         assert_eq!(date(1_700_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(date(4_102_444_799), "2099-12-31 23:59:59 UTC");
+    }
+
+    #[test]
+    fn a_part_is_told_by_the_options() {
+        let of = |text: &str| {
+            let preamble = Preamble { options: text.into(), ..Preamble::default() };
+            selection(&preamble).map(String::from)
+        };
+        assert_eq!(of("--data full --compress auto"), None);
+        assert_eq!(of("--calls of nobody"), None);
+        assert_eq!(of("--call read --data full").as_deref(), Some("--call read"));
+        assert_eq!(of("--path '/a*'").as_deref(), Some("--path '/a*'"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use syscalls::abi::signals;
 use syscalls::shape::FlagSet;
 
 pub use model::mounts::major_minor;
-use strace::words::FILE_TYPES;
+use strace::words::{FILE_TYPES, brief};
 pub use strace::words::{end_of_process, wait_status};
 
 use crate::escape::{escape, quote};
@@ -22,7 +22,7 @@ pub struct Style {
     pub string_limit: usize,
     /// True if plain data is printed as text, else only its address.
     pub data: bool,
-    /// True if environments are printed in full.
+    /// True if environments and structs are printed in full.
     pub verbose: bool,
 }
 
@@ -95,7 +95,12 @@ pub fn render(out: &mut String, value: &Value, style: Style) {
         }
         Value::Struct { fields, cut } => {
             out.push('{');
-            for (index, (name, value)) in fields.iter().enumerate() {
+            let first = fields.first().map_or("", |(name, _)| name);
+            let brief = brief(first).filter(|_| !style.verbose);
+            let is_shown = |name: &str| brief.is_none_or(|names| names.contains(&name));
+            for (index, (name, value)) in
+                fields.iter().filter(|(name, _)| is_shown(name)).enumerate()
+            {
                 if index > 0 {
                     out.push_str(", ");
                 }
@@ -103,7 +108,7 @@ pub fn render(out: &mut String, value: &Value, style: Style) {
                 out.push('=');
                 render(out, value, style);
             }
-            if *cut {
+            if *cut || brief.is_some() {
                 out.push_str(if fields.is_empty() { "..." } else { ", ..." });
             }
             out.push('}');

@@ -94,7 +94,7 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         pace: None,
         granted: 0,
         ended_at: clock::ticks(),
-        took_ns: 0,
+        took_ns: None,
         took_cpu_ns: 0,
     };
     if !actor.quick {
@@ -146,8 +146,8 @@ struct Actor<'a> {
     granted: u64,
     /// When the last action was done, if tasks compute in between.
     ended_at: u64,
-    /// What the current action's call has taken, if the replay is led.
-    took_ns: u64,
+    /// What the current action's call has taken, if the replay is led and it does not wait for others.
+    took_ns: Option<u64>,
     took_cpu_ns: u64,
 }
 
@@ -440,6 +440,9 @@ impl Actor<'_> {
         };
         let ticks = clock::ticks().wrapping_sub(begin);
         self.note_taken(ticks, had);
+        if action.may_block && call.ret_kind != Ret::Fd {
+            self.took_ns = None;
+        }
         if action.may_block {
             self.lane.set_mood(mood);
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Polls before somebody sleeps.
-const SPINS: u32 = 1000;
+const SPINS: u32 = 100;
 /// How long a sleep lasts at most: whoever should wake the sleeper may be gone.
 const SLEEP: Duration = Duration::from_millis(100);
 /// Maximum number of calls: their numbers are futex words.
@@ -18,10 +18,11 @@ const CALLS_MAX: u64 = u32::MAX as u64 - 1;
 /// Everything may be made.
 const ALL: u32 = u32::MAX;
 
-/// States of a call; a greater number is the time that it took, in nanoseconds, plus [`MADE`].
+/// States of a call; a greater number is the time that it took, in nanoseconds, plus [`TIMED`].
 const UNKNOWN: u64 = 0;
 const AWAITED: u64 = 1;
 const MADE: u64 = 2;
+const TIMED: u64 = 3;
 
 /// What both sides share.
 #[repr(C)]
@@ -45,8 +46,8 @@ struct Head {
 /// What became of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Came {
-    /// It was made, and took so many nanoseconds.
-    Made(u64),
+    /// It was made, and took so many nanoseconds; `None`: it may have waited for another task.
+    Made(Option<u64>),
     /// It is none of those that are made.
     NotMade,
     /// It is not known yet.
@@ -133,7 +134,8 @@ impl Gate {
         let came = || {
             let word = self.word(seq).map_or(MADE, |word| word.load(Ordering::SeqCst));
             match word {
-                MADE.. => Came::Made(word - MADE),
+                MADE => Came::Made(None),
+                TIMED.. => Came::Made(Some(word - TIMED)),
                 _ if head.stopped.load(Ordering::SeqCst) => Came::Stopped,
                 UNKNOWN if head.planned.load(Ordering::SeqCst) > seq => {
                     // It may have been planned in between.
@@ -197,9 +199,10 @@ impl Gate {
     }
 
     /// A call was made.
-    pub(crate) fn made(&self, seq: u64, took_ns: u64, cpu_ns: u64) {
+    pub(crate) fn made(&self, seq: u64, took_ns: Option<u64>, cpu_ns: u64) {
         if let Some(word) = self.word(seq) {
-            word.store(took_ns.saturating_add(MADE), Ordering::SeqCst);
+            let state = took_ns.map_or(MADE, |ns| ns.saturating_add(TIMED));
+            word.store(state, Ordering::SeqCst);
         }
         self.head().cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
         self.ring();
@@ -273,13 +276,17 @@ mod tests {
             for seq in (0..100).filter(|seq| seq % 3 != 0) {
                 assert!(follows.enter(seq));
                 assert!(follows.is_open(seq));
-                follows.made(seq, seq * 10, 1);
+                follows.made(seq, (seq % 2 == 0).then_some(seq * 10), 1);
             }
         });
         for seq in 0..100 {
             assert!(seq % 3 == 0 || gate.came(seq, Duration::ZERO) != Came::NotMade);
             gate.open(seq);
-            let expected = if seq % 3 == 0 { Came::NotMade } else { Came::Made(seq * 10) };
+            let expected = match (seq % 3, seq % 2) {
+                (0, _) => Came::NotMade,
+                (_, 0) => Came::Made(Some(seq * 10)),
+                _ => Came::Made(None),
+            };
             assert_eq!(gate.came(seq, LONG), expected);
         }
         replay.join().unwrap();
@@ -298,8 +305,8 @@ mod tests {
         gate.abandon();
         assert!(!gate.enter(2));
         // Numbers that no call has.
-        assert_eq!(gate.came(7, Duration::ZERO), Came::Made(0));
-        gate.made(7, 1, 1);
+        assert_eq!(gate.came(7, Duration::ZERO), Came::Made(None));
+        gate.made(7, Some(1), 1);
         assert!(Gate::new(u64::MAX).is_err());
     }
 }

@@ -257,7 +257,7 @@ impl Details {
         let moment = visit.moment;
         let mut text = String::new();
         let style = Style { string_limit: STRING_LIMIT, data: true, verbose: false };
-        let look = Look { style, hex: false, colour: false, seq: false };
+        let look = Look { style, hex: false, colour: false, seq: false, names: false };
         if !lines::told(&mut text, moment, visit.contents, look) {
             return None;
         }

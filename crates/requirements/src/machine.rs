@@ -34,6 +34,9 @@ fn kernel_events() -> Check {
     match ftrace::Tracefs::find() {
         Err(error) => Check::ok(name, format!("not for `record --kernel`: {error}")),
         Ok(tracefs) => match tracefs.leftovers()[..] {
+            [] if tracefs.is_only_read() => {
+                Check::ok(name, "tracefs can only be read: events come by perf_event_open")
+            }
             [] => Check::ok(name, "tracefs can be used"),
             ref left => Check::limited(
                 name,

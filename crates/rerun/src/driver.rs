@@ -183,6 +183,7 @@ impl<'a> Driver<'a> {
                 self.signal(event.thread, info)
             }
             EventKind::Call(call) => self.call(moment, call, contents),
+            EventKind::End { .. } => self.note(Step::End { thread: event.thread }),
             _ => Ok(()),
         }
     }

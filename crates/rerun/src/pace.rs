@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Computed { thread: u32, stood: [Standing; 2], known_ns: Option<u64> },
     /// A call begins.
     Call { thread: u32, seq: u64, enter: u64, exit: Option<u64>, kind: Kind },
+    /// A thread ends.
+    End { thread: u32 },
     /// The recording has come to this time.
     Until(u64),
 }
@@ -76,6 +78,7 @@ impl Pace {
         match *step {
             Step::Begin { thread, maker, tsc } => self.timeline.begin(thread, maker, tsc),
             Step::Image { thread, tsc } => self.timeline.image(thread, tsc),
+            Step::End { thread } => self.timeline.ends(thread),
             Step::Computed { thread, stood, known_ns } => {
                 self.timeline.computed(thread, stood, known_ns);
             }

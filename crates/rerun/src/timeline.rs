@@ -89,6 +89,8 @@ struct Clock {
     at_ns: u64,
     /// The recorded beginning of its current call.
     enter: u64,
+    /// It is in no call that waits.
+    runs: bool,
 }
 
 /// Something that a thread has done.
@@ -106,6 +108,8 @@ pub(crate) struct Timeline {
     recorded_ns: f64,
     now_ns: f64,
     clocks: HashMap<u32, Clock>,
+    /// Threads that are in no call that waits.
+    running: usize,
     open: BinaryHeap<Reverse<Open>>,
     /// What was done last, and what was done last by another thread than that.
     last: [Option<Done>; 2],
@@ -122,6 +126,7 @@ impl Timeline {
             recorded_ns: per_tick(recorded_hz),
             now_ns: per_tick(now_hz),
             clocks: HashMap::new(),
+            running: 0,
             open: BinaryHeap::new(),
             last: [None; 2],
             least_ns: u64::MAX,
@@ -140,17 +145,17 @@ impl Timeline {
 
     /// A thread begins, made by another one.
     pub fn begin(&mut self, thread: u32, maker: u32, tsc: u64) {
-        let Clock { at_ns, enter } = self.clocks.get(&maker).copied().unwrap_or_default();
+        let Clock { at_ns, enter, .. } = self.clocks.get(&maker).copied().unwrap_or_default();
         let at_ns = at_ns.saturating_add(self.recorded(tsc.saturating_sub(enter)));
-        self.set(thread, tsc, at_ns);
+        self.set(thread, tsc, at_ns, true);
     }
 
     /// A program begins.
     pub fn image(&mut self, thread: u32, tsc: u64) {
-        let Clock { at_ns, enter } =
-            self.clocks.get(&thread).copied().unwrap_or(Clock { at_ns: 0, enter: tsc });
+        let first = Clock { at_ns: 0, enter: tsc, runs: true };
+        let Clock { at_ns, enter, .. } = self.clocks.get(&thread).copied().unwrap_or(first);
         let at_ns = at_ns.saturating_add(self.recorded(tsc.saturating_sub(enter)));
-        self.set(thread, tsc, at_ns);
+        self.set(thread, tsc, at_ns, true);
     }
 
     /// The program has computed in this thread; `known_ns`: for so long when it was recorded.
@@ -187,9 +192,21 @@ impl Timeline {
     /// A call begins; `exit` is its recorded end, if it has one.
     pub fn call(&mut self, thread: u32, seq: u64, enter: u64, exit: Option<u64>, kind: Kind) {
         let at_ns = self.clocks.get(&thread).map_or(0, |clock| clock.at_ns);
-        self.set(thread, enter, at_ns);
+        // What is long may wait, whatever it is.
+        let is_short =
+            exit.is_some_and(|exit| self.recorded(exit.saturating_sub(enter)) < SHORT_NS);
+        self.set(thread, enter, at_ns, kind == Kind::Plain && is_short);
         if let Some(exit) = exit {
             self.open.push(Reverse(Open { exit: exit.max(enter), seq, thread, enter, kind }));
+        }
+    }
+
+    /// A thread ends.
+    pub fn ends(&mut self, thread: u32) {
+        if let Some(clock) = self.clocks.get_mut(&thread)
+            && std::mem::take(&mut clock.runs)
+        {
+            self.running -= 1;
         }
     }
 
@@ -205,8 +222,11 @@ impl Timeline {
     /// outside.
     pub fn end(&mut self, open: Open, made_ns: Option<u64>) -> u64 {
         let Open { exit, thread, enter, kind, .. } = open;
-        let began = self.clocks.get(&thread).map_or(0, |clock| clock.at_ns);
+        let Clock { at_ns: began, runs, .. } =
+            self.clocks.get(&thread).copied().unwrap_or_default();
         let took = self.recorded(exit - enter);
+        // Else somebody works for whom it may wait.
+        let all_wait = self.running == usize::from(runs);
         let mut outside = 0;
         let at_ns = match (made_ns, kind) {
             (Some(ns), _) => {
@@ -222,10 +242,12 @@ impl Timeline {
             (None, _) => match self.last_of_others(thread).filter(|done| done.tsc >= enter) {
                 Some(done) => {
                     let rest = self.recorded(exit.saturating_sub(done.tsc));
-                    outside = if rest > WAKING_NS { rest } else { 0 };
+                    outside = if rest > WAKING_NS && all_wait { rest } else { 0 };
                     began.max(done.at_ns).saturating_add(rest - outside)
                 }
-                None if kind == Kind::Plain || took < SHORT_NS => began.saturating_add(took),
+                None if kind == Kind::Plain || took < SHORT_NS || !all_wait => {
+                    began.saturating_add(took)
+                }
                 None => {
                     outside = took;
                     began
@@ -237,7 +259,7 @@ impl Timeline {
             outside = 0;
         }
         self.times.outside_ns = self.times.outside_ns.saturating_add(outside);
-        self.set(thread, exit, at_ns.saturating_add(outside));
+        self.set(thread, exit, at_ns.saturating_add(outside), true);
         outside
     }
 
@@ -245,8 +267,10 @@ impl Timeline {
         self.last.iter().flatten().find(|done| done.thread != thread).copied()
     }
 
-    fn set(&mut self, thread: u32, tsc: u64, at_ns: u64) {
-        self.clocks.insert(thread, Clock { at_ns, enter: tsc });
+    fn set(&mut self, thread: u32, tsc: u64, at_ns: u64, runs: bool) {
+        let before = self.clocks.insert(thread, Clock { at_ns, enter: tsc, runs });
+        self.running += usize::from(runs);
+        self.running -= usize::from(before.is_some_and(|clock| clock.runs));
         self.times.elapsed_ns = self.times.elapsed_ns.max(at_ns);
         if self.last[0].is_some_and(|done| done.thread != thread) {
             self.last[1] = self.last[0];
@@ -329,6 +353,23 @@ mod tests {
             // So does a wait for a peer that was not recorded.
             timeline.call(1, 1, 60 * MS, Some(110 * MS), Kind::Waits);
             assert_eq!(ends(&mut timeline, 110 * MS, None), counted);
+        }
+    }
+
+    #[test]
+    fn who_waits_while_others_work_does_not_wait_for_the_outside() {
+        for (is_there, outside) in [(true, 0), (false, 50 * MS)] {
+            let mut timeline = timeline(Stimuli::Asap);
+            timeline.call(1, 0, 100, Some(200), Kind::Plain);
+            timeline.begin(2, 1, 150);
+            ends(&mut timeline, 200, None);
+            if !is_there {
+                timeline.ends(2);
+                timeline.ends(2);
+            }
+            timeline.call(1, 1, MS, Some(51 * MS), Kind::Waits);
+            ends(&mut timeline, u64::MAX, None);
+            assert_eq!(timeline.times().outside_recorded_ns, outside);
         }
     }
 

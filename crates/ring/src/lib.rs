@@ -124,6 +124,8 @@ pub struct Control {
     pub course: AtomicU32,
     /// Bytes that agents copy of the stack of each call.
     pub stack_bytes: AtomicU32,
+    /// With [`DataMode::Chosen`]: one bit per call, by number, whose contents nobody wants.
+    pub skipped: [AtomicU64; SKIPPED_WORDS],
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.
@@ -190,7 +192,12 @@ pub enum DataMode {
     Hash = 1,
     /// Length alone.
     None = 2,
+    /// All bytes, but of calls that [`Control::skipped`] names the length alone.
+    Chosen = 3,
 }
+
+/// Words of [`Control::skipped`].
+pub const SKIPPED_WORDS: usize = 8;
 
 /// Puts the number of a request beside it, or beside its answer. A signal can undo a call whose
 /// request is not answered yet: its late answer must not be taken for that of a later request.
@@ -261,7 +268,8 @@ pub mod answer {
     pub const SEGMENT: u32 = 5;
     /// To USER_CHANGED: the arena can only be sent through a socket.
     pub const NEEDS_SOCKET: u32 = 6;
-    /// To WATCH: not this memory, but other memory of the process may be.
+    /// To WATCH: not this memory, but other memory of the process may be. To COLLECT: none of it is
+    /// watched.
     pub const NOT_THIS: u32 = 7;
     /// To CALL and MADE: argument 0 is the result of the call.
     pub const GIVEN: u32 = 8;

@@ -2,13 +2,15 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{Arena, Control, Course, DataMode, Mappings, Rings};
+use crate::{Arena, Control, Course, DataMode, Mappings, Rings, SKIPPED_WORDS};
 
 /// What agents capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// How much of each buffer.
     pub data_mode: DataMode,
+    /// With [`DataMode::Chosen`]: a bit per call whose contents nobody wants.
+    pub skipped: [u64; SKIPPED_WORDS],
     /// Maximum number of bytes stored per buffer.
     pub data_max: u64,
     /// True if existing files are stored whole before the first open that may change them.
@@ -32,6 +34,9 @@ impl Control {
     pub fn set(&self, settings: &Settings) {
         let order = Ordering::Relaxed;
         self.data_mode.store(settings.data_mode as u32, order);
+        for (word, bits) in self.skipped.iter().zip(settings.skipped) {
+            word.store(bits, order);
+        }
         self.data_max.store(settings.data_max, order);
         self.snapshot.store(settings.snapshot.into(), order);
         self.rings.store(settings.rings as u32, order);
@@ -46,6 +51,9 @@ impl Control {
     pub fn set_like(&self, other: &Control) {
         let order = Ordering::Relaxed;
         self.data_mode.store(other.data_mode.load(order), order);
+        for (word, bits) in self.skipped.iter().zip(&other.skipped) {
+            word.store(bits.load(order), order);
+        }
         self.data_max.store(other.data_max.load(order), order);
         self.snapshot.store(other.snapshot.load(order), order);
         self.rings.store(other.rings.load(order), order);
@@ -76,6 +84,17 @@ impl Control {
     /// Returns true if agents measure what threads compute between calls.
     pub fn times_cpu(&self) -> bool {
         self.times_cpu.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns true if agents leave out the contents of some calls.
+    pub fn chooses(&self) -> bool {
+        self.data_mode.load(Ordering::Relaxed) == DataMode::Chosen as u32
+    }
+
+    /// Returns true if the contents of calls with this number are left out.
+    pub fn skips(&self, number: u64) -> bool {
+        let word = usize::try_from(number / 64).ok().and_then(|at| self.skipped.get(at));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (number % 64) & 1 != 0)
     }
 
     /// Returns the number of bytes that agents copy of the stack of each call.

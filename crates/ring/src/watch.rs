@@ -10,8 +10,15 @@ pub enum Mapped {
         /// The offset.
         offset: u64,
     },
-    /// The one that was mapped at this address until the last request to collect.
+    /// What was mapped from this address on until the thread's last [`GONE`](about::GONE).
     FormerlyAt(u64),
+    /// All that went with the thread's last [`GONE`](about::GONE) is still there.
+    Restored,
+    /// The same as is mapped at this address.
+    CopyOf(u64),
+    /// The file that was mapped there until the thread's last [`GONE`](about::GONE), from another
+    /// page on.
+    Reordered(u64),
     /// All that the process with this number has mapped: a child is to be watched like its parent.
     LikeProcess(u32),
     /// What was mapped there to be watched [later](when::LATER).
@@ -22,6 +29,9 @@ const FILE: u32 = 1;
 const FORMERLY_AT: u32 = 2;
 const LIKE_PROCESS: u32 = 3;
 const NOTED: u32 = 4;
+const RESTORED: u32 = 5;
+const COPY_OF: u32 = 6;
+const REORDERED: u32 = 7;
 
 impl Mapped {
     /// The words of a request that name it.
@@ -31,6 +41,9 @@ impl Mapped {
             Mapped::FormerlyAt(address) => [two(FORMERLY_AT, 0), address],
             Mapped::LikeProcess(process) => [two(LIKE_PROCESS, process), 0],
             Mapped::Noted => [two(NOTED, 0), 0],
+            Mapped::Restored => [two(RESTORED, 0), 0],
+            Mapped::CopyOf(address) => [two(COPY_OF, 0), address],
+            Mapped::Reordered(page) => [two(REORDERED, 0), page],
         }
     }
 
@@ -41,6 +54,9 @@ impl Mapped {
             (FORMERLY_AT, _) => Mapped::FormerlyAt(second),
             (LIKE_PROCESS, process) => Mapped::LikeProcess(process),
             (NOTED, _) => Mapped::Noted,
+            (RESTORED, _) => Mapped::Restored,
+            (COPY_OF, _) => Mapped::CopyOf(second),
+            (REORDERED, _) => Mapped::Reordered(second),
             _ => return None,
         })
     }
@@ -62,10 +78,13 @@ pub mod about {
     pub const ALL: u64 = 0;
     /// A stretch of it: address and length.
     pub const MEMORY: u64 = 1;
-    /// The same, which is not watched from then on.
+    /// The same, which is not watched from then on. The answer is
+    /// [`NOT_THIS`](crate::answer::NOT_THIS) if nothing of it was.
     pub const GONE: u64 = 2;
     /// Memory in which the file of a descriptor is mapped.
     pub const FILE: u64 = 3;
+    /// Like [`GONE`], together with what the thread's last one has named.
+    pub const ALSO_GONE: u64 = 4;
 }
 
 /// What comes after a collection.
@@ -99,6 +118,9 @@ mod tests {
             Mapped::FormerlyAt(u64::MAX),
             Mapped::LikeProcess(7),
             Mapped::Noted,
+            Mapped::Restored,
+            Mapped::CopyOf(1),
+            Mapped::Reordered(1 << 50),
         ] {
             assert_eq!(Mapped::of_words(named.to_words()), Some(named));
         }

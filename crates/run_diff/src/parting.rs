@@ -219,7 +219,7 @@ fn show(
         let place = places[&descent];
         if number + BEFORE >= place && number < place + AFTER {
             let mut text = String::new();
-            let look = Look { style: STYLE, hex: false, colour: false, seq: false };
+            let look = Look { style: STYLE, hex: false, colour: false, seq: false, names: false };
             lines::told(&mut text, moment, &mut stored, look);
             if text.len() > LINE_BYTES_MAX {
                 let end = (0..=LINE_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));

@@ -13,6 +13,7 @@ pub mod calls;
 pub mod chains;
 pub mod cpu_time;
 pub mod durability;
+pub mod file_pages;
 pub mod files;
 pub mod flame;
 pub mod group;

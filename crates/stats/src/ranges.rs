@@ -53,6 +53,11 @@ impl Ranges {
         known
     }
 
+    /// Gives start and length of each range.
+    pub fn each(&self, mut give: impl FnMut(u64, u64)) {
+        self.by_start.iter().for_each(|(start, end)| give(*start, end - start));
+    }
+
     /// Removes all bytes from `length` on.
     pub fn truncate(&mut self, length: u64) {
         self.by_start.split_off(&length);

@@ -173,7 +173,10 @@ impl Table {
     /// Sorts the rows by a column, highest numbers first, names ascending. Returns false if there
     /// is no such column.
     pub fn sort(&mut self, key: &str) -> bool {
-        let Some(at) = self.columns.iter().position(|column| column.key == key) else {
+        let place = |of: fn(&Column) -> &'static str| {
+            self.columns.iter().position(|column| of(column) == key && !key.is_empty())
+        };
+        let Some(at) = place(|column| column.key).or_else(|| place(|column| column.title)) else {
             return false;
         };
         self.rows.sort_by(|a, b| {

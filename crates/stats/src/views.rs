@@ -2,8 +2,8 @@
 
 use crate::view::ViewRow;
 use crate::{
-    block, cache, call_sites, call_states, calls, cpu_time, durability, files, interrupts,
-    kernel_counts, patterns, spread, tasks, timeline, waits,
+    block, cache, call_sites, call_states, calls, cpu_time, durability, file_pages, files,
+    interrupts, kernel_counts, patterns, spread, tasks, timeline, waits,
 };
 
 /// All views, in the order in which they are listed. The first one is shown unless told otherwise.
@@ -25,6 +25,7 @@ pub static VIEWS: &[&ViewRow] = &[
     &waits::VIEW,
     &interrupts::VIEW,
     &block::VIEW,
+    &file_pages::VIEW,
 ];
 
 /// Returns the view of a name.

@@ -3,6 +3,20 @@
 use syscalls::abi::files::{S_IFBLK, S_IFCHR, S_IFDIR, S_IFIFO, S_IFLNK, S_IFREG, S_IFSOCK};
 use syscalls::abi::signals;
 
+/// Structs of which only some fields are printed unless all are asked for, by their first field.
+const BRIEF: &[(&str, &[&str])] = &[
+    ("st_dev", &["st_mode", "st_size"]),
+    ("stx_mask", &["stx_mask", "stx_attributes", "stx_mode", "stx_size"]),
+    ("ru_utime", &["ru_utime", "ru_stime"]),
+    ("sysname", &["sysname", "nodename"]),
+    ("uptime", &["uptime", "loads", "totalram", "freeram"]),
+];
+
+/// Returns the fields that are printed of a struct that begins with this field; `None`: all.
+pub fn brief(first: &str) -> Option<&'static [&'static str]> {
+    BRIEF.iter().find(|(name, _)| *name == first).map(|(_, fields)| *fields)
+}
+
 /// Names of the file types in a mode.
 pub const FILE_TYPES: &[(u32, &str)] = &[
     (S_IFIFO, "S_IFIFO"),

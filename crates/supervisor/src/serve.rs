@@ -19,7 +19,7 @@ use crate::{Error, place, profiles, ptrace, signals, sleep};
 
 /// Why a thread was not attached to.
 enum NotAttached {
-    /// Another thread of its process is executing a program.
+    /// Another thread of its process is executing a program, or its process must be looked for again.
     Yet,
     /// A reason to be replied.
     Reply(u32),
@@ -277,6 +277,10 @@ impl Supervisor {
             return Err(NotAttached::Reply(answer::REFUSED));
         }
         if relation == Relation::Stranger {
+            // A thread of another pid namespace, of which several have that id: it is looked for again.
+            if self.kin.take_guess_back(place::process_number(self.slot(index))) {
+                return Err(NotAttached::Yet);
+            }
             observer.not_followed(tid as u32, process, "it is no process of this recording");
             return Err(NotAttached::Reply(answer::REFUSED));
         }

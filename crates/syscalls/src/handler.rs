@@ -95,6 +95,8 @@ pub enum Handler {
     Unmap,
     /// Moves a mapping, or changes its length.
     Remap,
+    /// Has mapped memory show other pages of its file.
+    Reorder,
     /// Changes the protection of mapped memory.
     Protect,
     /// Makes a context of Linux AIO.

@@ -47,8 +47,7 @@ pub enum ReadError {
     },
     /// The file is not a trace.
     #[error(
-        "this is no trace: it begins with {found}, a trace begins with \\x89RNT\\r\\n\\x1a\\n; \
-         was it made by `reenact record`, and copied as it was?"
+        "not a trace of reenact: it begins with {found}; was it made by `reenact record`, and copied as it was?"
     )]
     NotATrace {
         /// Its first bytes in printable form.

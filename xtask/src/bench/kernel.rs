@@ -1,6 +1,9 @@
 //! `cargo xtask bench kernel`: what events of the kernel cost, on the jobs of the Linux Trace Toolkit, beside
 //! `perf record` and `trace-cmd record` with the same events. Runs are interleaved, with a second one
-//! alone (A/A) that shows what is noise.
+//! alone (A/A) that shows what is noise. `--short` is for some 25 minutes on two CPUs: shorter jobs, and all
+//! rows but those of the marks three times. Then high rates, and the cost of chains of callers.
+
+mod rates;
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -13,8 +16,14 @@ use super::measure::{self, middle};
 use super::{count, target_dir, verdict};
 use crate::{Complaint, cargo, tools};
 
-/// Pairs of runs.
+/// Pairs of runs, and runs of what has no mark in a short benchmark.
 const RUNS: usize = 11;
+const RUNS_BESIDE: usize = 3;
+/// How much shorter jobs are that take long.
+const SHORT: f64 = 0.15;
+/// How long to wait until something beside a job has begun, and how long perf takes for that.
+const PATIENCE: Duration = Duration::from_secs(20);
+const UNSEEN: Duration = Duration::from_millis(1500);
 /// Marks: the share of wall time that events may take, and bytes of an event in the trace.
 const WALL_SHARE_MAX: f64 = 0.015;
 const EVENT_BYTES_MAX: f64 = 12.0;
@@ -66,6 +75,10 @@ const EVENTS: &[&str] = &[
     "raw_syscalls:sys_exit",
 ];
 
+/// What `--only` calls that which is no job, and its seconds.
+const RATES: &str = "rates";
+const RATE_SECONDS: f64 = 10.0;
+
 /// The kernel does not let perf sample this one: its own work is done by it.
 const NOT_FOR_PERF: &str = "irq_vectors:irq_work_exit";
 
@@ -73,6 +86,8 @@ const NOT_FOR_PERF: &str = "irq_vectors:irq_work_exit";
 struct Job {
     name: &'static str,
     needs: &'static [&'static str],
+    /// It takes long, and is made shorter in a short benchmark.
+    is_long: bool,
     /// Makes what it works on; `scale` is 1 for jobs as long as LTT's.
     prepare: fn(&Path, f64) -> Result<(), Complaint>,
     script: &'static str,
@@ -82,24 +97,28 @@ const JOBS: [Job; 4] = [
     Job {
         name: "make",
         needs: &["gcc", "make"],
+        is_long: true,
         prepare: prepare_make,
         script: "rm -f make/*.o && make -s -j2 -C make",
     },
     Job {
         name: "tar",
         needs: &[],
+        is_long: false,
         prepare: prepare_tar,
         script: "rm -f tree.tar && tar cf tree.tar tree && sync -f tree.tar",
     },
     Job {
         name: "bzip2",
         needs: &["bzip2"],
+        is_long: false,
         prepare: prepare_bzip2,
         script: "bzip2 -k -c text > text.bz2",
     },
     Job {
         name: "mix",
         needs: &["chromium", "pdftotext", "gnuplot"],
+        is_long: true,
         prepare: prepare_mix,
         script: "for i in $(seq $ROUNDS); do \
                  chromium --headless --no-sandbox --disable-gpu --user-data-dir=profile \
@@ -145,6 +164,7 @@ struct Figures {
 /// Runs the benchmark.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let (mut runs, mut scale, mut only) = (RUNS, 1.0f64, Vec::new());
+    let mut is_short = false;
     let mut words = args.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -152,6 +172,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
             "--runs" => runs = count(word, value()?)?,
             "--scale" => scale = value()?.parse().map_err(|_| "--scale: not a number")?,
             "--only" => only.push(value()?.to_string()),
+            "--short" => is_short = true,
             _ => return Err(format!("unknown option {word}")),
         }
     }
@@ -171,7 +192,8 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let bench = Bench {
         dir: place.path().to_path_buf(),
         reenact: target_dir()?.join("release/reenact"),
-        rounds: (16.0 * scale).max(1.0) as u32,
+        runs,
+        runs_beside: if is_short { runs.min(RUNS_BESIDE) } else { runs },
     };
     let mut missed = Vec::new();
     for job in JOBS.iter().filter(|job| only.is_empty() || only.iter().any(|o| o == job.name)) {
@@ -179,8 +201,13 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
             println!("{}: left out, {absent} is not installed", job.name);
             continue;
         }
+        let scale = if is_short && job.is_long { SHORT * scale } else { scale };
         (job.prepare)(&bench.dir, scale)?;
-        missed.extend(bench.compare(job, runs)?);
+        missed.extend(bench.compare(job, scale)?);
+    }
+    if only.is_empty() || only.iter().any(|only| only == RATES) {
+        let seconds = ((RATE_SECONDS * scale).max(2.0)) as u32;
+        missed.extend(rates::run(&bench.reenact, &bench.dir, seconds)?);
     }
     verdict(&missed)
 }
@@ -188,23 +215,30 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
 struct Bench {
     dir: PathBuf,
     reenact: PathBuf,
-    rounds: u32,
+    runs: usize,
+    runs_beside: usize,
 }
 
 impl Bench {
-    fn compare(&self, job: &Job, runs: usize) -> Result<Vec<String>, Complaint> {
+    fn compare(&self, job: &Job, scale: f64) -> Result<Vec<String>, Complaint> {
+        let rounds = (16.0 * scale).max(1.0) as u32;
         let beside: Vec<_> =
             BESIDE.iter().filter(|(_, _, tool)| tool.is_empty() || tools::is_there(tool)).collect();
         let mut figures: Vec<Figures> = beside.iter().map(|_| Figures::default()).collect();
-        self.once(job, Beside::Nothing, &mut Figures::default())?;
-        for _ in 0..runs {
+        self.once(job, rounds, Beside::Nothing, &mut Figures::default())?;
+        for run in 0..self.runs {
             for ((what, ..), figures) in beside.iter().zip(&mut figures) {
+                let has_mark = matches!(what, Beside::Nothing | Beside::Again | Beside::Written);
+                if run >= self.runs_beside && !has_mark {
+                    continue;
+                }
                 // SAFETY: `sync` takes no arguments and touches no memory of ours.
                 unsafe { libc::sync() };
-                self.once(job, *what, figures)?;
+                self.once(job, rounds, *what, figures)?;
             }
         }
-        println!("\n{}: {} runs", job.name, runs);
+        let (runs, fewer) = (self.runs, self.runs_beside);
+        println!("\n{}: {runs} runs alone and written, {fewer} of the others", job.name);
         println!(
             "{:<14} {:>9} {:>20} {:>10} {:>10} {:>12} {:>8} {:>8}",
             "", "wall s", "more (95%)", "its CPU s", "MB", "events", "bytes", "lost"
@@ -218,16 +252,17 @@ impl Bench {
         for ((what, name, _), of_it) in beside.iter().zip(&figures) {
             let (mean, half) = difference(&alone, &of_it.wall_s);
             let each = of_it.bytes as f64 / of_it.events.max(1) as f64;
+            let is_counted = |text: String| if of_it.events == 0 { "-".into() } else { text };
             println!(
-                "{name:<14} {:>9.3} {:>+9.2}% +- {:>5.2}% {:>10.3} {:>10.2} {:>12} {:>8.1} {:>8}",
+                "{name:<14} {:>9.3} {:>+9.2}% +- {:>5.2}% {:>10.3} {:>10.2} {:>12} {:>8} {:>8}",
                 middle(of_it.wall_s.clone()),
                 100.0 * mean,
                 100.0 * half,
                 middle(of_it.cpu_s.clone()),
                 of_it.bytes as f64 / 1e6,
-                of_it.events,
-                each,
-                of_it.lost,
+                is_counted(of_it.events.to_string()),
+                is_counted(format!("{each:.1}")),
+                is_counted(of_it.lost.to_string()),
             );
             if *what != Beside::Written {
                 continue;
@@ -251,18 +286,23 @@ impl Bench {
     }
 
     /// Runs a job with something beside it.
-    fn once(&self, job: &Job, what: Beside, figures: &mut Figures) -> Result<(), Complaint> {
+    fn once(
+        &self,
+        job: &Job,
+        rounds: u32,
+        what: Beside,
+        figures: &mut Figures,
+    ) -> Result<(), Complaint> {
         let trace = self.dir.join("beside.trace");
         let _ = fs::remove_file(&trace);
         if what == Beside::Unread {
             instance()?;
         }
         let mut child = self.begin(what, &trace)?;
-        if child.is_some() {
-            // It has set up everything.
-            thread::sleep(Duration::from_secs(2));
+        if let Some(child) = &child {
+            wait_until_begun(child, what)?;
         }
-        let script = format!("ROUNDS={}; {}", self.rounds, job.script);
+        let script = format!("ROUNDS={rounds}; {}", job.script);
         let words = ["sh", "-c", &script].map(String::from);
         let measured = measure::run(&words, &self.dir, None, &self.dir.join("said"), None)?;
         figures.wall_s.push(measured.wall_s);
@@ -336,6 +376,8 @@ impl Bench {
 fn instance() -> Result<(), Complaint> {
     let instance = format!("{INSTANCES}/{UNREAD}");
     let failed = |error: std::io::Error| format!("{instance}: {error}");
+    // One may be left of a benchmark that was ended.
+    remove(UNREAD);
     fs::create_dir(&instance).map_err(failed)?;
     let set = |file: &str, value: &str| fs::write(format!("{instance}/{file}"), value);
     set("trace_clock", "x86-tsc").map_err(failed)?;
@@ -345,6 +387,36 @@ fn instance() -> Result<(), Complaint> {
         let _ = set(&format!("events/{}/enable", event.replace(':', "/")), "1");
     }
     Ok(())
+}
+
+/// Waits until something takes events.
+fn wait_until_begun(child: &Child, what: Beside) -> Result<(), Complaint> {
+    if what == Beside::Perf {
+        thread::sleep(UNSEEN);
+        return Ok(());
+    }
+    let ours = format!("reenact-{}-", child.id());
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let instances = fs::read_dir(INSTANCES).into_iter().flatten().flatten();
+        let is_on = |instance: &fs::DirEntry| {
+            let name = instance.file_name().into_string().unwrap_or_default();
+            let is_it = name == OTHERS || name.starts_with(&ours);
+            let on = || fs::read_to_string(instance.path().join("tracing_on")).unwrap_or_default();
+            is_it && on().trim() == "1"
+        };
+        if instances.filter(is_on).count() > 0 {
+            // Ours looks at who is there; trace-cmd's, which is made by us, is on before it is set up.
+            thread::sleep(if what == Beside::TraceCmd {
+                UNSEEN
+            } else {
+                Duration::from_millis(300)
+            });
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Err(format!("{what:?} takes no events"))
 }
 
 fn remove(instance: &str) {

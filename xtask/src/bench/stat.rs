@@ -34,6 +34,7 @@ const VIEWS: &[(&str, f64)] = &[
     ("waits", 0.0),
     ("irq", 0.0),
     ("block", 0.0),
+    ("pages", 0.0),
 ];
 
 /// Records a long loop, reads it with every view and prints a table.

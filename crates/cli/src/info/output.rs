@@ -11,12 +11,14 @@ use render::origin;
 use render::text::major_minor;
 use trace::Trace;
 
-use crate::source;
+use crate::{pager, source, terminal};
 use render::amounts::{counted, show_count, show_size, show_time};
 use stats::overview::{End, Gap, Loss, Overview, UpTo};
 
 /// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
+/// Column in which values begin.
+const VALUE_AT: usize = 13;
 /// Limit for the files listed per way in which data moved unseen.
 const UNSEEN_SHOWN: usize = 5;
 
@@ -30,9 +32,19 @@ pub fn text(trace: &Trace, overview: &Overview, verified: bool) -> io::Result<()
     not_seen(&mut out, &overview.not_seen);
     mounts(&mut out, overview);
     calls(&mut out, overview);
+    pager::start();
     let mut stdout = io::stdout().lock();
-    stdout.write_all(out.as_bytes())?;
+    stdout.write_all(terminal::fit(&out, terminal::width(), hang).as_bytes())?;
     stdout.flush()
+}
+
+/// Returns where a line goes on that has no room: below its value, if it has a name.
+fn hang(line: &str) -> usize {
+    match terminal::below(line) {
+        2 => VALUE_AT,
+        place if place > VALUE_AT => VALUE_AT,
+        place => place,
+    }
 }
 
 fn line(out: &mut String, name: &str, value: &str) {
@@ -45,6 +57,11 @@ fn whence(out: &mut String, trace: &Trace, overview: &Overview) {
     line(out, "recorded", &escaped(origin::recorded(preamble).as_bytes()));
     if !preamble.options.is_empty() {
         line(out, "options", &escaped(preamble.options.as_bytes()));
+    }
+    if let Some(part) = origin::selection(preamble) {
+        let part = escaped(part.as_bytes());
+        let text = "what follows processes, descriptors and directories has no contents";
+        line(out, "filtered", &format!("calls of {part}; {text}; other calls are not there"));
     }
     line(out, "kernel", &escaped(origin::kernel(preamble).as_bytes()));
     line(out, "machine", &escaped(origin::machine(preamble).as_bytes()));
@@ -95,7 +112,9 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
     };
     let checked = if verified { "every byte was checked" } else { "checked by counts" };
     let unseen = overview.not_seen.in_words(|_| true);
+    let is_partial = origin::selection(trace.preamble()).is_some();
     let complete = match report {
+        report if report.complete && is_partial => "yes, of the calls that were asked for",
         report if report.complete && unseen.is_some() => "every call is recorded",
         report if report.complete => "yes",
         report if report.sound() => "no, but sound",
@@ -286,12 +305,12 @@ fn calls(out: &mut String, overview: &Overview) {
     if sorted.is_empty() {
         return;
     }
-    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(count.count));
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse((count.ns, count.count)));
     let _ = writeln!(out, "\n{:>10} {:>8} {:>11}  call", "count", "errors", "time");
     for (name, count) in sorted {
-        let errors = if count.errors > 0 { count.errors.to_string() } else { String::new() };
-        let _ =
-            writeln!(out, "{:>10} {errors:>8} {:>11}  {name}", count.count, show_time(count.ns));
+        let errors = if count.errors > 0 { show_count(count.errors) } else { String::new() };
+        let time = if count.ns > 0 { show_time(count.ns) } else { "0".into() };
+        let _ = writeln!(out, "{:>10} {errors:>8} {time:>11}  {name}", show_count(count.count));
     }
 }
 
@@ -410,6 +429,7 @@ fn origin_json(json: &mut Json<'_>, trace: &Trace) {
     json.key("command").array(|json| preamble.command.iter().for_each(|word| json.bytes(word)));
     json.key("recorder_version").str(&preamble.recorder_version);
     json.key("options").str(&preamble.options);
+    json.key("filtered").optional_str(origin::selection(preamble));
     json.key("host").str(&preamble.host);
     json.key("kernel").str(&preamble.kernel);
     json.key("cpu").str(&preamble.cpu);

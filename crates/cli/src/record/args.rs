@@ -5,6 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::CallChoice;
+use recorder::Choice;
+use render::origin::{CALL, PATH};
 use ring::Mappings;
 
 use super::habits::Habits;
@@ -30,6 +33,8 @@ Examples:
   reenact record -- make -j2
   reenact record -o sort.rnt --data hash sort words.txt
   reenact record --data-for '*/.ssh/*=none' -- ./deploy
+  reenact record --call fsync,fdatasync,rename -- ./import.sh
+  reenact record --path '/var/lib/app/*' -- ./server
   reenact record --repeat 5 -o before.rnt -- ./import.sh
   reenact record --kernel -- make -j2
   reenact record --kernel=sched,block,fs --duration 30s -o machine.rnt
@@ -80,6 +85,20 @@ pub struct Args {
     /// memory that PROGRAM shares with the recorder, but not to the trace.
     #[arg(long, value_name = "GLOB=WHAT", value_parser = data_rule)]
     pub data_for: Vec<DataRule>,
+
+    /// Record these calls alone: names and %classes, separated by commas; with `!` in front, all others
+    ///
+    /// Beside them those are kept without contents by which readers follow processes, descriptors and
+    /// directories (clone, execve, open, dup, close, chdir ...). Of other calls there is nothing, and their
+    /// contents are not copied. The trace says so; it is complete if nothing else is missing, and cannot be
+    /// replayed.
+    #[arg(long, value_name = "CALLS", value_parser = CallChoice::parse, allow_hyphen_values = true)]
+    pub call: Option<CallChoice>,
+
+    /// Record only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes); may
+    /// be given several times. Else as --call; with both, calls that fit both
+    #[arg(long, value_name = "GLOB")]
+    pub path: Vec<String>,
 
     /// Keep at most this much of each buffer; what is cut is marked and keeps its length and hash
     #[arg(long, value_name = "BYTES", value_parser = units::size)]
@@ -248,9 +267,23 @@ impl Args {
         !is_for_threads || self.kernel_for.contains(&Whom::Program)
     }
 
+    /// Returns the calls to be recorded.
+    pub fn choice(&self) -> Choice {
+        Choice { calls: self.call.clone(), paths: self.path.clone() }
+    }
+
+    /// Returns what is recorded of mapped files: nothing where only some calls are.
+    pub fn mappings(&self) -> Mappings {
+        if self.choice().is_all() { self.mmap.mappings() } else { Mappings::Unwatched }
+    }
+
     /// Returns the options that affect the content of the trace, in command line syntax.
     pub fn words(&self) -> String {
-        let mut words = format!(
+        let quoted = |text: &str| text.replace('\'', "'\\''");
+        let calls = self.call.iter().map(|choice| format!("{CALL} {choice} "));
+        let paths = self.path.iter().map(|glob| format!("{PATH} '{}' ", quoted(glob)));
+        let mut words = calls.chain(paths).collect::<String>();
+        words += &format!(
             "--data {} --compress {} --buffer {}",
             self.data,
             self.compress,
@@ -261,7 +294,7 @@ impl Args {
             words.push_str(word);
         };
         for DataRule { glob, mode } in &self.data_for {
-            add(&format!("--data-for '{}={mode}'", glob.replace('\'', "'\\''")));
+            add(&format!("--data-for '{}={mode}'", quoted(glob)));
         }
         if let Some(bytes) = self.max_data {
             add(&format!("--max-data {}", units::size_word(bytes)));
@@ -496,6 +529,9 @@ mod tests {
         let all = "--data none --compress zstd:3 --buffer 1500K --data-for '*.key=hash' \
                    --max-data 0 --io-uring refuse --max-size 1G --duration 1500ms --snapshot --until-exit \
                    --no-manifest";
+        let part = "--call openat,%desc --path '/a b/*' --data full --compress auto --buffer 64M";
+        let parts = ["record", "--call", "openat,%desc", "--path", "/a b/*", "true"];
+        assert_eq!(Line::parse_from(parts).args.words(), part);
         assert_eq!(words(&all.replace('\'', "")), all);
         assert_eq!(
             words(&words("--max-data 100 --duration 2")),

@@ -31,7 +31,8 @@ impl Habits {
         let advice = if self.pid.is_some() {
             "-p: reenact cannot attach to a running process; start the program by `reenact record PROGRAM`"
         } else if self.calls.is_some() {
-            "-e: all calls are recorded; choose when you look: `reenact show --call openat,read`"
+            "-e: give --call: `reenact record --call openat,read PROGRAM`, or record all calls and choose when \
+             you look: `reenact show --call openat,read`"
         } else if self.counts {
             "-c: give --summary, or ask `reenact stat` after the recording"
         } else {

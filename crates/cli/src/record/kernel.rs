@@ -71,6 +71,9 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
                 .into(),
         ));
     }
+    if tracefs.is_only_read() && !args.quiet {
+        message::note("tracefs can only be read, so events of the kernel come by perf_event_open");
+    }
     let missing = kernel.missing();
     // The classes name events that no kernel has all of.
     let named = |event: &&String| wanted.events.contains(event);

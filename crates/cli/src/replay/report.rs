@@ -16,8 +16,8 @@ use trace::Trace;
 use super::calls;
 use crate::failure::Failure;
 use crate::info::not_seen_json;
-use crate::source;
-use render::amounts::{show_size, show_time};
+use crate::{source, terminal};
+use render::amounts::{show_count, show_size, show_time};
 
 /// Limits for the groups of mismatches and for their examples in the text output.
 const GROUPS_SHOWN: usize = 20;
@@ -28,6 +28,8 @@ const DIFFERENCES_SHOWN: usize = 20;
 const UNVERIFIED_SHOWN: usize = 3;
 /// Limit for the listed files with unknown bytes.
 const UNKNOWN_SHOWN: usize = 3;
+/// Width of the name of a call and its count in that table.
+const NAME_AND_COUNT: usize = 25;
 /// Limit for the calls in the table of latencies.
 const CALLS_SHOWN: usize = 15;
 
@@ -93,7 +95,7 @@ impl Report {
 
     /// Prints the text output.
     pub fn text(&self) -> Result<(), Failure> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut out = Vec::new();
         if let Some(run) = self.told() {
             write_run(&mut out, run)?;
         }
@@ -109,7 +111,11 @@ impl Report {
         if let Some(kept) = &self.kept {
             writeln!(out, "the files are in {}", kept.display())?;
         }
-        Ok(out.flush()?)
+        let text = String::from_utf8_lossy(&out);
+        let text = terminal::fit(&text, terminal::width(), terminal::below);
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        Ok(stdout.flush()?)
     }
 
     /// Returns median, minimum and maximum time of the replays.
@@ -308,15 +314,23 @@ fn write_latencies(out: &mut dyn Write, outcome: &Outcome) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{:<16} {:>10}  {:>32}  {:>32}",
-        "call", "count", "recorded median, p99, max", "replayed median, p99, max"
+        "{:NAME_AND_COUNT$}{:>27}{:>27}\n{:<16}{:>9}{times}{times}",
+        "",
+        "recorded",
+        "replayed",
+        "call",
+        "count",
+        times = format_args!("{:>9}{:>9}{:>9}", "median", "p99", "max"),
     )?;
     for (name, pair) in calls.into_iter().take(CALLS_SHOWN) {
         let [recorded, replayed] = [&pair.recorded, &pair.replayed].map(|all| {
             let [median, p99] = [500, 990].map(|permille| show_time(all.permille(permille)));
-            format!("{median:>10} {p99:>10} {:>10}", show_time(all.max()))
+            format!("{median:>9}{p99:>9}{:>9}", show_time(all.max()))
         });
-        writeln!(out, "{name:<16} {:>10}  {recorded}  {replayed}", pair.replayed.count())?;
+        // A long name may take of the room before the count.
+        let room = NAME_AND_COUNT.saturating_sub(name.chars().count() + 1);
+        let count = show_count(pair.replayed.count());
+        writeln!(out, "{name} {count:>room$}{recorded}{replayed}")?;
     }
     Ok(())
 }

@@ -127,9 +127,13 @@ pub fn shown_of(trace: &trace::Trace, conditions: Conditions, json: bool) -> Str
 }
 
 fn text() -> Format {
-    let style = Style { string_limit: 32, data: true, verbose: false };
+    in_style(false)
+}
+
+fn in_style(verbose: bool) -> Format {
+    let style = Style { string_limit: 32, data: true, verbose };
     Format::Text {
-        look: Look { style, hex: false, colour: false, seq: false },
+        look: Look { style, hex: false, colour: false, seq: false, names: false },
         line: String::new(),
     }
 }
@@ -137,9 +141,14 @@ fn text() -> Format {
 /// Checks the line of the last of these calls, without process, time and duration.
 #[track_caller]
 fn check(calls: Vec<Call>, expected: &str) {
+    check_as(calls, text(), expected);
+}
+
+#[track_caller]
+fn check_as(calls: Vec<Call>, format: Format, expected: &str) {
     let mut events = vec![(1, launch())];
     events.extend(calls.into_iter().map(|call| (1, EventKind::Call(call))));
-    let all = shown(&timed(events), Conditions::default(), text(), u64::MAX);
+    let all = shown(&timed(events), Conditions::default(), format, u64::MAX);
     let line = all.lines().last().unwrap();
     let line = line.split_once(' ').unwrap().1.trim_start().split_once(' ').unwrap().1;
     let line = line.strip_suffix(" <0.000000500>").unwrap_or(line);
@@ -251,8 +260,11 @@ fn structs_are_shown_field_by_field() {
     stat[16..24].copy_from_slice(&1u64.to_le_bytes());
     stat[24..28].copy_from_slice(&0o100_644u32.to_le_bytes());
     stat[48..56].copy_from_slice(&4096u64.to_le_bytes());
-    check(
-        vec![open("/f", 3), out(named("fstat", &[3, 0x9000]), 1, &stat)],
+    let calls = || vec![open("/f", 3), out(named("fstat", &[3, 0x9000]), 1, &stat)];
+    check(calls(), "fstat(3</f>, {st_mode=S_IFREG|0644, st_size=4096, ...}) = 0");
+    check_as(
+        calls(),
+        in_style(true),
         "fstat(3</f>, {st_dev=makedev(0x8, 0x1), st_ino=77, st_nlink=1, st_mode=S_IFREG|0644, \
          st_uid=0, st_gid=0, st_rdev=makedev(0x0, 0x0), st_size=4096, st_blksize=0, st_blocks=0, \
          st_atime=0, st_atime_nsec=0, st_mtime=0, st_mtime_nsec=0, st_ctime=0, \
@@ -573,7 +585,7 @@ fn dumps_in_hexadecimal() {
     let write = with(named("write", &[1, 0x10, 18]), 1, b"0123456789abcdef\x00\xff");
     let events = timed(vec![(1, launch()), (1, EventKind::Call(ret(write, 18)))]);
     let style = Style { string_limit: 32, data: false, verbose: false };
-    let look = Look { style, hex: true, colour: false, seq: false };
+    let look = Look { style, hex: true, colour: false, seq: false, names: false };
     let format = Format::Text { look, line: String::new() };
     assert_eq!(
         shown(&events, Conditions::default(), format, u64::MAX).split_once("+++\n").unwrap().1,
@@ -594,7 +606,7 @@ fn calls_have_their_numbers_where_asked_for() {
         (1, EventKind::Call(ret(named("getuid", &[]), 0))),
     ]);
     let style = Style { string_limit: 32, data: true, verbose: false };
-    let look = Look { style, hex: false, colour: false, seq: true };
+    let look = Look { style, hex: false, colour: false, seq: true, names: false };
     let format = Format::Text { look, line: String::new() };
     let text = shown(&events, Conditions::default(), format, u64::MAX);
     let begins = ["        100 ", "      0 100 ", "      1 100 "];
@@ -610,7 +622,7 @@ pub fn read_all(trace: &trace::Trace) {
 /// Formats a whole trace as text with all data.
 pub fn lines(trace: &trace::Trace) -> String {
     let style = Style { string_limit: 32, data: true, verbose: true };
-    let look = Look { style, hex: true, colour: true, seq: false };
+    let look = Look { style, hex: true, colour: true, seq: false, names: false };
     print_trace(trace, Format::Text { look, line: String::new() })
 }
 

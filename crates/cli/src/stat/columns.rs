@@ -6,6 +6,10 @@ use stats::sheet::{Cell, Table};
 pub const GAP: usize = 2;
 /// Characters of a name that stay at least.
 const NAME_LEAST: usize = 24;
+/// The same where several columns have names.
+const NAMES_LEAST: usize = 14;
+/// The same where nothing else can give way.
+const NAME_SHORT: usize = 10;
 /// Characters of a bar that stay at least.
 const BAR_LEAST: usize = 10;
 
@@ -65,43 +69,46 @@ pub fn lay_out(
     {
         *first = Give::Stay;
     }
+    let names =
+        columns.iter().filter(|(shown, give)| *give == Give::Cut && shown.width > NAMES_LEAST);
+    let name_least = if names.count() > 2 { NAMES_LEAST } else { NAME_LEAST };
     let mut left_out = Vec::new();
     if let Some(limit) = limit {
-        while least(&columns) > limit {
+        while least(&columns, name_least) > limit {
             let Some(place) = columns.iter().rposition(|(_, give)| *give == Give::LeaveOut) else {
                 break;
             };
             left_out.push(table.columns[columns.remove(place).0.at].title.trim());
         }
-        narrow(&mut columns, limit);
+        narrow(&mut columns, limit, name_least);
     }
     left_out.reverse();
     Layout { shown: columns.into_iter().map(|(shown, _)| shown).collect(), left_out }
 }
 
 /// Returns the width of a table whose names and bars are as short as they may be.
-fn least(columns: &[(Shown, Give)]) -> usize {
-    columns.iter().map(|(shown, give)| GAP + least_of(shown, *give)).sum()
-}
-
-fn least_of(shown: &Shown, give: Give) -> usize {
-    match give {
-        Give::Cut => shown.width.min(NAME_LEAST),
+fn least(columns: &[(Shown, Give)], name_least: usize) -> usize {
+    let least_of = |(shown, give): &(Shown, Give)| match give {
+        Give::Cut => shown.width.min(name_least),
         Give::Shorten => shown.width.min(BAR_LEAST),
         Give::LeaveOut | Give::Stay => shown.width,
-    }
+    };
+    columns.iter().map(|column| GAP + least_of(column)).sum()
 }
 
-/// Shortens bars, then names, until the table fits.
-fn narrow(columns: &mut [(Shown, Give)], limit: usize) {
-    for kind in [Give::Shorten, Give::Cut] {
-        let places: Vec<usize> =
-            (0..columns.len()).filter(|&place| columns[place].1 == kind).collect();
-        for place in places {
-            let width: usize = columns.iter().map(|(shown, _)| GAP + shown.width).sum();
-            let over = width.saturating_sub(limit);
-            let (shown, give) = &mut columns[place];
-            shown.width = shown.width.saturating_sub(over).max(least_of(shown, *give));
+/// Shortens bars, then names, until the table fits: always the longest of them.
+fn narrow(columns: &mut [(Shown, Give)], limit: usize, name_least: usize) {
+    for (kind, floor) in
+        [(Give::Shorten, BAR_LEAST), (Give::Cut, name_least), (Give::Cut, NAME_SHORT)]
+    {
+        let width: usize = columns.iter().map(|(shown, _)| GAP + shown.width).sum();
+        for _ in limit..width {
+            let ours = columns.iter_mut().filter(|(_, give)| *give == kind);
+            let longest = ours.map(|(shown, _)| &mut shown.width).max();
+            match longest {
+                Some(longest) if *longest > floor => *longest -= 1,
+                _ => break,
+            }
         }
     }
 }
@@ -182,7 +189,7 @@ mod tests {
         assert_eq!(lay(Some(80)).1, [10, 10, 10, 42]);
         assert_eq!(lay(Some(56)), (vec![0, 1, 3], vec![10, 10, 30], vec!["more"]));
         // What cannot give way stays, however narrow the terminal is.
-        assert_eq!(lay(Some(10)).1, [10, 10, 24]);
+        assert_eq!(lay(Some(10)).1, [10, 10, 10]);
     }
 
     #[test]

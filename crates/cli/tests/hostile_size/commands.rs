@@ -42,6 +42,7 @@ pub const COMMANDS: &[Words] = &[
     other(&["stat", "events", "<TRACE>"]), other(&["stat", "cpu", "<TRACE>"]),
     other(&["stat", "where", "<TRACE>"]), other(&["stat", "sites", "<TRACE>"]), other(&["stat", "waits", "<TRACE>"]),
     other(&["stat", "irq", "<TRACE>"]), other(&["stat", "block", "<TRACE>"]),
+    other(&["stat", "pages", "<TRACE>"]),
     telling(&["diff", "<TRACE>", "<OTHER>"]), other(&["diff", "<TRACE>", "<TRACE>", "--json"]),
     other(&["diff", "--by", "site", "<TRACE>", "<OTHER>"]),
     telling(&["cut", "<TRACE>", "--since", "1us", "-o", "<OUT>"]),

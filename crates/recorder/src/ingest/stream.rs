@@ -97,6 +97,8 @@ pub(crate) struct Stream {
     pub patient: bool,
     /// Operations that were given up here: calls that the agent did not count.
     pub(super) given_up: u64,
+    /// Calls that are not kept, since nobody wants them.
+    pub(super) left_out: u64,
     /// What the end of the call says of the file that it has mapped: a `syscalls::record::watched`.
     pub(super) watched: u8,
     /// The open call executes a program that cannot be followed: when that was noted, and the errno
@@ -182,6 +184,11 @@ impl Stream {
     /// Number of operations that were given up here.
     pub fn given_up(&self) -> u64 {
         self.given_up
+    }
+
+    /// Number of calls that were not kept.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Number of calls entered and not abandoned.

@@ -1,12 +1,13 @@
 //! A process whose memory is watched.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use kin::maps::{self, Which};
 use model::realm;
 use ring::when;
 
@@ -19,13 +20,22 @@ use crate::stored::Stored;
 
 /// Maximum number of mappings that are watched in a process.
 const RANGES_MAX: usize = 4096;
+/// How long it is remembered what a call was to take away.
+const TAKEN_MAX: Duration = Duration::from_secs(10);
+
+/// What a call takes away.
+struct Taken {
+    parts: Vec<Watched>,
+    since: Instant,
+}
+
 pub(super) struct Process {
     number: u32,
     notices: Notices,
     memory: Memory,
     watched: Vec<Watched>,
-    /// Not watched any more since the last collection.
-    dropped: Vec<Watched>,
+    /// What threads' next calls take away, unless they fail.
+    taken: HashMap<u32, Taken>,
     /// It was collected for the last time, unless it asks again.
     ends: bool,
     /// Files are watched that were not, or the reverse.
@@ -42,7 +52,7 @@ impl Process {
             notices: Notices::take(helper, fd)?,
             memory: Memory::open(pid)?,
             watched: Vec::new(),
-            dropped: Vec::new(),
+            taken: HashMap::new(),
             ends: false,
             has_changed: true,
             reads,
@@ -54,8 +64,39 @@ impl Process {
         self.memory.is_there()
     }
 
-    pub fn ranges(&self) -> &[Watched] {
-        &self.watched
+    /// Ends a process's last look, if that is said.
+    pub fn has_ended(&self) -> bool {
+        self.ends || !self.is_there()
+    }
+
+    /// What is mapped in a process that was forked from this one. Its threads may have changed their
+    /// memory meanwhile, or be about to.
+    pub fn inherited(&self, pid: i32) -> io::Result<Vec<Watched>> {
+        let taken = self.taken.values().flat_map(|taken| &taken.parts);
+        let known: Vec<&Watched> = self.watched.iter().chain(taken).collect();
+        let mut inherited = Vec::new();
+        maps::each(pid, Which::Files, |mapping| {
+            let mut rest: Vec<Range<u64>> = Vec::new();
+            rest.push(mapping.start..mapping.end);
+            for range in known.iter().filter(|range| range.is_of(&mapping)) {
+                for part in std::mem::take(&mut rest) {
+                    let common = part.start.max(range.memory.start)..part.end.min(range.memory.end);
+                    if common.is_empty() {
+                        rest.push(part);
+                        continue;
+                    }
+                    let at = range.in_file(&common).start;
+                    let mut own = range.copied_to(common.clone(), at);
+                    own.touched = range.touched.clone();
+                    own.is_noted &= !(mapping.shared && mapping.writable);
+                    inherited.push(own);
+                    rest.extend([part.start..common.start, common.end..part.end]);
+                    rest.retain(|rest| !rest.is_empty());
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(inherited)
     }
 
     /// Bytes of memory whose pages are marked.
@@ -126,12 +167,85 @@ impl Process {
         })
     }
 
-    /// Memory in which the same is mapped as was at an address until the last collection.
-    pub fn range_like(&self, address: u64, memory: Range<u64>) -> Option<Watched> {
-        let has = |watched: &&Watched| watched.memory.contains(&address);
-        let former = self.dropped.iter().chain(&self.watched).find(has)?;
-        let offset = former.offset + (address - former.memory.start);
-        Some(Watched { marked: memory.start, memory, offset, ..former.clone() })
+    /// What a thread's last collection has taken away is in other memory now, which is to be watched.
+    /// Where it stays, it is watched as before, and that is what is returned: whether anything was.
+    pub fn moved(
+        &mut self,
+        thread: u32,
+        from: u64,
+        to: &Range<u64>,
+        room: u64,
+    ) -> io::Result<(Vec<Watched>, bool)> {
+        let parts = self.taken.remove(&thread).map(|taken| taken.parts).unwrap_or_default();
+        let end = to.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(to.end);
+        let to = &(to.start..end);
+        if from == to.start {
+            return self.resized(parts, to, room).map(|some| (Vec::new(), some));
+        }
+        // What the memory came to cover went as well.
+        let mut parts: Vec<Watched> = parts
+            .into_iter()
+            .filter(|part| part.memory.start >= to.end || part.memory.end <= to.start)
+            .filter(|part| part.memory.start >= from)
+            .filter_map(|part| {
+                let start = to.start.checked_add(part.memory.start - from)?;
+                part.shown_at(start, to.end)
+            })
+            .collect();
+        parts.sort_by_key(|part| part.memory.start);
+        if let Some(last) = parts.last_mut() {
+            last.memory.end = to.end;
+        }
+        let some = !parts.is_empty();
+        Ok((parts, some))
+    }
+
+    /// Memory has become longer or shorter, and is where it was: other threads may use it meanwhile.
+    fn resized(&mut self, parts: Vec<Watched>, to: &Range<u64>, room: u64) -> io::Result<bool> {
+        let mut parts: Vec<Watched> = parts
+            .into_iter()
+            .flat_map(|part| part.cut(to.clone()))
+            .filter_map(|(part, stays)| stays.then_some(part))
+            .collect();
+        parts.sort_by_key(|part| part.memory.start);
+        let Some(last) = parts.pop() else { return Ok(false) };
+        self.watched.append(&mut parts);
+        self.has_changed = true;
+        let at = last.memory.end;
+        let more = (at < to.end).then(|| last.copied_to(at..to.end, last.in_file(&(at..at)).start));
+        let is_alone = last.holes.is_some();
+        self.watched.push(last);
+        let Some(more) = more else { return Ok(true) };
+        self.add(more, room, is_alone)?;
+        // As one stretch, if there is nothing that tells them apart.
+        if let [.., former, added] = &mut self.watched[..]
+            && former.goes_on_in(added)
+        {
+            (former.memory.end, former.marked) = (added.memory.end, added.marked);
+            self.watched.pop();
+        }
+        Ok(true)
+    }
+
+    /// What a thread's last collection has taken away is still there.
+    pub fn restore(&mut self, thread: u32) -> bool {
+        let Some(mut taken) = self.taken.remove(&thread) else { return false };
+        self.has_changed = true;
+        self.watched.append(&mut taken.parts);
+        true
+    }
+
+    /// Memory shows what other memory does, from an address on.
+    pub fn copy_of(&self, address: u64, memory: Range<u64>) -> Option<Watched> {
+        let former = self.watched.iter().find(|watched| watched.memory.contains(&address))?;
+        Some(former.copied_to(memory, former.in_file(&(address..address)).start))
+    }
+
+    /// Memory shows the same file as before a thread's last collection, from another page on.
+    pub fn reordered(&mut self, thread: u32, memory: Range<u64>, page: u64) -> Option<Watched> {
+        let taken = self.taken.remove(&thread)?;
+        let former = taken.parts.iter().find(|part| part.memory.contains(&memory.start))?;
+        Some(former.copied_to(memory, page.checked_mul(PAGE_BYTES)?))
     }
 
     /// Watches memory from now on, or notes it. There is room for so many bytes of marked pages.
@@ -156,7 +270,8 @@ impl Process {
                 touched.add(pages, &mut |_| ());
             })?;
         }
-        self.dropped.clear();
+        // Whatever else was there is gone.
+        self.cut_out(range.memory.clone());
         self.watched.push(range);
         Ok(())
     }
@@ -186,6 +301,9 @@ impl Process {
     /// Watches what was noted of memory that can be written from now on.
     pub fn becomes_writable(&mut self, memory: Range<u64>, room: u64) -> io::Result<()> {
         let end = memory.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(memory.end);
+        if !memory.start.is_multiple_of(PAGE_BYTES) {
+            return Err(io::Error::other("no memory"));
+        }
         let mut result = Ok(());
         for range in std::mem::take(&mut self.watched) {
             if !range.is_noted || range.is_private {
@@ -205,20 +323,44 @@ impl Process {
         result
     }
 
-    /// Forgets memory.
-    pub fn drop(&mut self, gone: Range<u64>) {
-        self.dropped.clear();
-        if gone.is_empty() {
-            return;
+    /// A thread's call takes memory away; `also`: with what was said before. Returns false if none of
+    /// it was watched.
+    pub fn take_away(&mut self, thread: u32, gone: Range<u64>, also: bool) -> bool {
+        let mut parts = self.cut_out(gone);
+        let is_some = !parts.is_empty();
+        if let Some(former) = self.taken.remove(&thread)
+            && also
+        {
+            parts.extend(former.parts);
         }
+        if !parts.is_empty() {
+            self.taken.insert(thread, Taken { parts, since: Instant::now() });
+        }
+        is_some
+    }
+
+    /// Forgets what calls were to take away that have returned long ago.
+    pub fn forget_taken(&mut self) {
+        self.taken.retain(|_, taken| taken.since.elapsed() < TAKEN_MAX);
+    }
+
+    fn cut_out(&mut self, gone: Range<u64>) -> Vec<Watched> {
         let end = gone.end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(gone.end);
+        let mut parts = Vec::new();
+        // The kernel refuses other addresses.
+        let is_possible = gone.start.is_multiple_of(PAGE_BYTES);
+        let meets = |range: &Watched| range.memory.end > gone.start && range.memory.start < end;
+        if !is_possible || !self.watched.iter().any(meets) {
+            return parts;
+        }
         for range in std::mem::take(&mut self.watched) {
             for (part, is_gone) in range.cut(gone.start..end) {
-                self.has_changed |= is_gone;
-                let to = if is_gone { &mut self.dropped } else { &mut self.watched };
+                let to = if is_gone { &mut parts } else { &mut self.watched };
                 to.push(part);
             }
         }
+        self.has_changed = true;
+        parts
     }
 
     /// Collects what was stored since the last time. Returns the number of pages.
@@ -349,17 +491,31 @@ mod tests {
         assert_eq!((found[0].1[7], found[0].1[8], found[1].1[7]), (2, 1, 3));
         assert_eq!(collect(&mut process, &all), []);
         // The middle is not watched any more, and then again.
-        process.drop(start + 4 * page..start + 6 * page);
-        let like = process.range_like(start + 4 * page, start + 4 * page..start + 5 * page);
+        assert!(process.take_away(1, start + 4 * page..start + 6 * page, false));
+        assert!(!process.take_away(2, start + 4 * page..start + 6 * page, false), "it is gone");
         (3..7).for_each(|page| store(page, 4));
         let places = |found: Vec<(u64, Vec<u8>)>| -> Vec<_> {
             found.into_iter().map(|(at, bytes)| (at / page, bytes.len())).collect()
         };
         assert_eq!(places(collect(&mut process, &all)), [(3, 4096), (6, 4096)]);
-        assert_eq!(like.as_ref().map(|range| range.offset), Some(4 * page));
-        process.add(like.unwrap(), u64::MAX, true).unwrap();
-        store(4, 5);
-        assert_eq!(places(collect(&mut process, &all)), [(4, 4096)]);
+        // It was not, and what was stored meanwhile is found.
+        assert!(process.restore(1) && !process.restore(1));
+        assert_eq!(places(collect(&mut process, &all)), [(4, 2 * 4096)]);
+        // Shorter, at the same place.
+        process.take_away(1, memory.clone(), false);
+        store(2, 7);
+        let shorter = start..start + 8 * page;
+        assert!(process.moved(1, start, &shorter, u64::MAX).unwrap().1);
+        assert_eq!(places(collect(&mut process, &all)), [(2, 4096)]);
+        assert_eq!(process.marked_bytes(), 8 * page);
+        // Elsewhere.
+        process.take_away(1, start + 2 * page..start + 4 * page, false);
+        let to = start + 12 * page..start + 16 * page;
+        let (moved, _) = process.moved(1, start + 2 * page, &to, u64::MAX).unwrap();
+        assert_eq!((moved.len(), moved[0].offset, &moved[0].memory), (1, 2 * page, &to));
+        let copy = process.copy_of(start + page, to.clone()).unwrap();
+        assert_eq!((copy.offset, copy.memory), (page, to));
+        assert!(process.copy_of(start + 3 * page, shorter).is_none());
         // What is gone tells nothing, and holds nothing up.
         store(8, 6);
         // SAFETY: nothing refers to the mapping.

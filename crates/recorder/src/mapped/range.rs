@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kin::maps::Mapping;
 use ring::DataMode;
 use syscalls::abi::memory::PAGE_STORED;
 
@@ -137,6 +138,39 @@ impl Scope {
 }
 
 impl Watched {
+    /// The same file in other memory, from an offset on, of which nothing is known yet.
+    pub fn copied_to(&self, memory: Range<u64>, offset: u64) -> Watched {
+        let (marked, file) = (memory.start, Arc::clone(&self.file));
+        let (touched, holes, reader) = (Touched::default(), None, None);
+        Watched { memory, marked, offset, file, touched, holes, reader, ..*self }
+    }
+
+    /// The same at another address, as far as it lies before an end.
+    pub fn shown_at(self, start: u64, end: u64) -> Option<Watched> {
+        let length = self.memory.end - self.memory.start;
+        let memory = start..start.checked_add(length)?.min(end);
+        let touched = self.touched.clone();
+        (!memory.is_empty()).then(|| Watched { touched, ..self.copied_to(memory, self.offset) })
+    }
+
+    /// Whether other memory that was just watched begins where this one ends, and is like it.
+    pub fn goes_on_in(&self, next: &Watched) -> bool {
+        self.memory.end == next.memory.start
+            && self.marked == self.memory.end
+            && self.holes.is_none()
+            && next.holes.is_none()
+            && self.is_noted == next.is_noted
+    }
+
+    /// Whether the kernel shows it as a part of this mapping.
+    pub fn is_of(&self, mapping: &Mapping) -> bool {
+        let (own, its) = (&self.memory, mapping.start..mapping.end);
+        own.start < its.end
+            && its.start < own.end
+            && self.offset.wrapping_sub(own.start) == mapping.offset.wrapping_sub(its.start)
+            && (self.id.1 == mapping.ino || path_of(&self.file, true) == mapping.path)
+    }
+
     /// The end of the part to be marked, for a file of this size.
     pub fn to_mark(&self, size: u64) -> u64 {
         let bytes = size.saturating_sub(self.offset).saturating_add(AHEAD_BYTES);
@@ -259,7 +293,7 @@ impl Watched {
         }
         let file = path_of(&self.file, about.nlink() != 0);
         let (kept, is_hashed) = match terms.rules.of_path(&file) {
-            DataMode::Full => (terms.data_max, false),
+            DataMode::Full | DataMode::Chosen => (terms.data_max, false),
             DataMode::Hash => (0, true),
             DataMode::None => (0, false),
         };

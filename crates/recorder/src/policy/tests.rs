@@ -31,7 +31,7 @@ struct Story {
 impl Story {
     fn new(rules: DataRules) -> Story {
         let mailbox = test_mailbox();
-        let policy = Policy::new(rules, Arc::clone(&mailbox));
+        let policy = Policy::new(rules, None, Arc::clone(&mailbox));
         let mut story = Story { policy, mailbox, tsc: 100 };
         story.start(1, StartHow::Launch, 1, 0, 500);
         story

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::mapped::{self, Store};
-use syscalls::Replay;
 use syscalls::abi::errno;
 use syscalls::abi::files::{O_ACCMODE, O_APPEND};
 use syscalls::mapping::Mapping as Asked;
 use syscalls::record::watched;
+use syscalls::{Handler, Replay};
 use trace::event::{Call, Content, Event, Outcome, StartHow};
 
 use super::Planner;
@@ -102,7 +102,11 @@ impl Planner<'_> {
             return self.count_simulated();
         };
         let of_the_machine = [errno::ENOMEM, errno::EAGAIN, errno::EINTR];
-        if errno::of_result(ret).is_some_and(|error| of_the_machine.contains(&error)) {
+        // A mapping that was not moved has other neighbours here.
+        let is_moved = syscalls::by_number(call.nr.into()).map(|row| row.handler);
+        let is_moved = is_moved == Some(Handler::Remap);
+        let error = errno::of_result(ret);
+        if error.is_some_and(|error| is_moved || of_the_machine.contains(&error)) {
             return self.count_simulated();
         }
         let exit = exit_tsc.max(event.tsc);

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use ring::{Reply, Standing};
-use syscalls::Syscall;
+use syscalls::{Ret, Syscall};
 use trace::event::{Call, Outcome};
 
 use super::Driver;
@@ -58,7 +58,11 @@ impl Driver<'_> {
             Outcome::Unfinished => None,
         };
         self.pace.begin(seq);
-        self.note(Step::Call { thread, seq, enter, exit, kind: timeline::kind(row) })
+        self.note(Step::Call { thread, seq, enter, exit, kind: timeline::kind(row) })?;
+        if row.is_some_and(|row| row.ret == Ret::Never) {
+            self.note(Step::End { thread })?;
+        }
+        Ok(())
     }
 
     pub(super) fn note(&mut self, step: Step) -> Result<(), Ending> {

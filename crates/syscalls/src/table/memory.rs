@@ -49,7 +49,7 @@ pub static ROWS: &[Syscall] = &[
     call(151, "mlockall", MEMORY, IGNORED, Ret::Int, &[bits("flags", &f::MCL)]).handled(Handler::LockAll),
     call(152, "munlockall", MEMORY, IGNORED, Ret::Int, &[]).handled(Handler::UnlockAll),
     call(216, "remap_file_pages", MEMORY, IGNORED, Ret::Int, &[
-        addr("addr"), size("size"), bits("prot", &f::PROT), ulong("pgoff"), bits("flags", &f::MAP)]).again(UNKNOWN),
+        addr("addr"), size("size"), bits("prot", &f::PROT), ulong("pgoff"), bits("flags", &f::MAP)]).handled(Handler::Reorder).again(UNKNOWN),
     call(237, "mbind", MEMORY, IGNORED, Ret::Int, &[
         addr("addr"), size("len"), bits("mode", &f::MPOL), input("nodemask", Bits, BitsArg(4)), ulong("maxnode"),
         bits("flags", &f::MPOL_MF)]),
