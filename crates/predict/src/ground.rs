@@ -1,7 +1,7 @@
 //! A fresh file system for one run, which goes away with it.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -120,6 +120,14 @@ impl Ground {
         &self.root
     }
 
+    /// Lets other users pass through the directories above it, as servers run as some; what is below has
+    /// its recorded permissions.
+    pub fn let_pass(&self) -> Result<(), Error> {
+        let around = self.around.path();
+        let passable = fs::Permissions::from_mode(0o711);
+        fs::set_permissions(around, passable).map_err(Error::of(around.display()))
+    }
+
     /// Its block device, if it has one.
     pub fn device(&self) -> Option<(u32, u32)> {
         self.device
@@ -232,7 +240,6 @@ impl Drop for Ground {
 
 /// Makes directories that a replay has closed removable by their owner.
 fn unlock(directory: &Path) {
-    use std::os::unix::fs::PermissionsExt;
     let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o700));
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -234,6 +234,7 @@ enum Follows {
 pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
     image(&stand)?;
+    stand.ground.let_pass()?;
     let told = scratch()?;
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("REENACT_ROOT", stand.ground.root());
@@ -242,8 +243,12 @@ pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Me
     stand.begins(0)?;
     let before = children_cpu();
     let began = Instant::now();
-    let status = command.status().map_err(Error::of("sh"))?;
+    let mut child = command.process_group(0).spawn().map_err(Error::of("sh"))?;
+    let status = child.wait().map_err(Error::of("waiting for the command of --actual"))?;
     let seconds = began.elapsed().as_secs_f64();
+    // What it has left running would use files that go now.
+    // SAFETY: kill takes plain numbers; the group is that of the command.
+    unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
     let after = children_cpu();
     if !status.success() {
         return Err(died(&stand, "the command of --actual", status, &told));
