@@ -224,7 +224,9 @@ impl Drain {
         let mut dead = self.processes.dead();
         dead.retain(|&(process, _)| self.slots.is_read(process));
         if !dead.is_empty() {
+            // What they have left may complete what other threads have submitted.
             let mut news = Vec::new();
+            self.slots.round(&mut self.out, &mut news);
             for index in self.slots.in_use() {
                 let process = self.slots.process(index);
                 if let Some(&(_, tsc)) = dead.iter().find(|(dead, _)| *dead == process) {

@@ -1,5 +1,7 @@
 //! The slots of all arenas: reads each thread's stream, and frees slots and chunks.
 
+mod news;
+
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -14,6 +16,7 @@ use crate::ingest::Stream;
 use crate::mailbox::wake;
 use crate::numbers::Numbers;
 use crate::output::Output;
+pub(crate) use news::{Birth, News};
 
 /// Maximum unread bytes of a stream; with more, its counters were overwritten.
 const UNREAD_MAX: u64 = ((QUEUE + 1) * POOL_BYTES) as u64;
@@ -62,41 +65,6 @@ struct Thread {
     seen: u64,
     /// Since when it stands at a completion whose submission was not read, and where that is.
     waits: Option<(Instant, u64)>,
-}
-
-/// What reading a slot has shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    /// The START of a thread was read.
-    Started(Birth),
-    /// The thread has ended, or all of its records were read.
-    Ended {
-        /// Its process.
-        process: u32,
-        /// Its END was read, or a gap explains why it is missing.
-        accounted: bool,
-    },
-    /// It runs a new program, so all other threads of its process are gone.
-    Image {
-        /// Its slot.
-        slot: usize,
-        /// Its process.
-        process: u32,
-        /// Time stamp of the IMAGE.
-        tsc: u64,
-    },
-}
-
-/// The START of a thread, and what its creator wrote about it. By now it may have ended, and its
-/// slot be free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Birth {
-    /// Its START record.
-    pub start: Start,
-    /// Its ids are from another pid namespace.
-    pub foreign: bool,
-    /// Its process's id as its creator got it; 0 if not known yet.
-    pub told: u32,
 }
 
 /// Totals over all threads.
@@ -464,8 +432,9 @@ impl Slots {
         self.each_in_use(|index| self.process(index) == process)
     }
 
-    /// Reads all that a stopped thread has published.
+    /// Reads all that a stopped thread has published, and what it waits for before.
     pub fn read_rest(&mut self, index: usize, out: &mut Output, news: &mut Vec<News>) {
+        self.round(out, news);
         self.read(index, out, news);
     }
 
@@ -509,7 +478,7 @@ impl Slots {
         true
     }
 
-    /// Reads what a killed thread has left, and closes it.
+    /// Reads what a killed thread has left, after what led to it, and closes it.
     pub fn killed(&mut self, index: usize, tsc: u64, out: &mut Output, news: &mut Vec<News>) {
         if let Some(thread) = &mut self.threads[index] {
             thread.killed = Some(tsc);
@@ -535,6 +504,11 @@ impl Slots {
         others.retain(|&other| other != index && self.process(other) == process);
         // Records later than the exec are left for their turn: the IMAGE may be read late.
         let until = Bound { position: u64::MAX, tsc };
+        self.patient = true;
+        while others.iter().map(|&other| self.read_up_to(other, until, out, news)).sum::<u64>() != 0
+        {
+        }
+        self.patient = false;
         let mut gone = Vec::new();
         for &other in &others {
             self.read_up_to(other, until, out, news);
@@ -554,7 +528,8 @@ impl Slots {
 
     /// Reads a last time and closes all threads. Returns the totals.
     pub fn close(mut self, out: &mut Output) -> Counts {
-        while out.policy.is_some() {
+        // What led to what is left may be in another slot.
+        loop {
             self.round(out, &mut Vec::new());
             if !self.behind {
                 break;

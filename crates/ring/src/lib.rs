@@ -124,8 +124,6 @@ pub struct Control {
     pub course: AtomicU32,
     /// Bytes that agents copy of the stack of each call.
     pub stack_bytes: AtomicU32,
-    /// With [`DataMode::Chosen`]: one bit per call, by number, whose contents nobody wants.
-    pub skipped: [AtomicU64; SKIPPED_WORDS],
     /// Frequency of the time stamp counter in Hz, for agents that measure waits.
     pub tsc_hz: AtomicU64,
     /// Robust futex: the kernel sets [`FUTEX_OWNER_DIED`] when the recorder is gone.
@@ -140,6 +138,8 @@ pub struct Control {
     pub slot_bits: [AtomicU64; SLOTS.div_ceil(64)],
     /// Time stamp counter when the recorder last looked, for threads that may not read the counter.
     pub clock: AtomicU64,
+    /// With [`DataMode::Chosen`]: one bit per call, by number, whose contents nobody wants.
+    pub skipped: [AtomicU64; SKIPPED_WORDS],
 }
 
 /// What is recorded of mapped files.
