@@ -683,4 +683,4 @@ fn word_of(body: &[u8], at: usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -673,3 +673,6 @@ pub(crate) fn wake_if_waiting(slot: &Slot) {
         wake(&slot.consumed.room);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use super::*;
 
 /// A file in memory.
 #[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -22,7 +22,7 @@ impl Write for Memory {
     }
 }
 
-fn output() -> (Output, Memory) {
+pub(crate) fn output() -> (Output, Memory) {
     let file = Memory::default();
     let options =
         WriterOptions { compress: Compress::None, workers: 0, ..WriterOptions::default() };
@@ -301,7 +301,7 @@ fn an_exec_that_fails_leaves_no_gap() {
 const READ: u16 = 1152;
 
 /// A stream of thread `number` with what `fill` adds after its START.
-fn stream_of(number: u32, fill: impl FnOnce(&mut Vec<u64>)) -> Vec<u8> {
+pub(crate) fn stream_of(number: u32, fill: impl FnOnce(&mut Vec<u64>)) -> Vec<u8> {
     let mut words = Vec::new();
     let start = Start { tsc: 10, thread: number, process: 2, parent: 1, pid: 300, tid: 300 };
     push(&mut words, RecordKind::Start, StartHow::Fork as u8, 0, 0, &start.to_words());
@@ -310,7 +310,7 @@ fn stream_of(number: u32, fill: impl FnOnce(&mut Vec<u64>)) -> Vec<u8> {
 }
 
 /// A call that submits operations with these numbers, of which the kernel takes `made`.
-fn submits(words: &mut Vec<u64>, ids: &[u64], made: u64) {
+pub(crate) fn submits(words: &mut Vec<u64>, ids: &[u64], made: u64) {
     push(words, RecordKind::Enter, 0, 209, 2, &[100, 0x40_0000, 1, 2]);
     push(words, RecordKind::Data, 1, 0, 0, &[8, 8, 1]);
     for (id, order) in ids.iter().zip(0..) {
@@ -321,16 +321,16 @@ fn submits(words: &mut Vec<u64>, ids: &[u64], made: u64) {
     push(words, RecordKind::Exit, 0, 0, 0, &[120, made]);
 }
 
-fn completes(words: &mut Vec<u64>, id: u64, tsc: u64) {
+pub(crate) fn completes(words: &mut Vec<u64>, id: u64, tsc: u64) {
     push(words, RecordKind::Enter, enter_flag::OPERATION, READ, 3, &[tsc, id, 5, 6, 7]);
     push(words, RecordKind::Data, 1, 0, u32::from(data_flag::OUT) << 8, &[8, 8, 3]);
     push(words, RecordKind::Exit, 0, 0, 0, &[tsc + 1, 8]);
 }
 
 /// Number, site, count of buffers and parts of a call, and whether it returned.
-type Told = (u16, u64, usize, Vec<(u64, PartValue)>, bool);
+pub(crate) type Told = (u16, u64, usize, Vec<(u64, PartValue)>, bool);
 
-fn calls_of(out: Output, file: &Memory) -> Vec<Told> {
+pub(crate) fn calls_of(out: Output, file: &Memory) -> Vec<Told> {
     let mut calls = Vec::new();
     for event in events_of(out, file) {
         let parts = event.parts().iter().map(|part| (part.id, part.value.clone())).collect();
