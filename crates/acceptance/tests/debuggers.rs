@@ -323,9 +323,10 @@ fn strace_is_recorded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let command = ["strace", "-f", "-qq", "-e", calls, "-o", "lines", "sh", "-c", script];
     let texts = alone_and_recorded(stage, who, &command, "lines")?;
     // A line starts with the process id; only the name of the call is compared. Calls that block
-    // are sometimes interrupted by other threads.
+    // are sometimes interrupted by other threads, and a clone that meets the end of a child is made again.
     let events = texts.each_ref().map(|text| {
-        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        let lines = text.lines().filter(|line| !line.ends_with("(To be restarted)"));
+        let lines = lines.filter_map(|line| line.split_once(' '));
         let about = lines.map(|(_, event)| event.trim_start().split(['(', '{']).next());
         let whole = about.flatten().filter(|event| !event.starts_with('<'));
         let mut events: Vec<String> = whole.map(str::to_string).collect();
