@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -171,7 +171,7 @@ impl Place {
             File::create(path).map_err(|error| format!("{}: {error}", path.display()))
         };
         command.stdout(create(&out_path)?).stderr(create(&err_path)?);
-        let child = command.spawn().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+        let child = spawn(command).map_err(|error| format!("cannot run {command:?}: {error}"))?;
         let status = wait(child, PATIENCE, &format!("{command:?}"));
         let read =
             |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -217,6 +217,24 @@ fn gather(top: &Path, dir: &Path, found: &mut BTreeMap<PathBuf, String>) -> io::
         found.insert(path.strip_prefix(top).unwrap_or(&path).to_path_buf(), line);
     }
     Ok(())
+}
+
+/// Starts a program, which may just have been copied: a child of another test has the copy open for
+/// writing until it executes its own program.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    let begun = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(error) if is_busy(&error) && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            started => return started,
+        }
+    }
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ExecutableFileBusy
 }
 
 /// Waits for a child to end; kills its whole process group after the limit.
