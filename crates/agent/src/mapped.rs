@@ -228,6 +228,10 @@ fn inherit_from(context: &Context) {
     if ask(context, Mapped::LikeProcess(parent), when::NOW, 0, 0) {
         watch.watched.add_all(watched);
         watch.later.add_all(later);
+        // Another thread of the parent had memory watched, and was about to note where it is.
+        if !watch.watched.has_some() {
+            watch.watched.add(0, u64::MAX);
+        }
     } else if !context.silent.get() {
         tell(context, unwatched::INHERITED | u64::from(parent) << unwatched::PARENT_SHIFT);
     }
