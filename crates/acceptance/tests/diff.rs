@@ -220,7 +220,7 @@ fn record_any(
 fn names_by_chance(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let script = "\
-f=$(mktemp /tmp/tmp.XXXXXXXXXX)
+f=$(mktemp)
 echo x > $f
 rm $f
 echo x > log.$$
