@@ -218,19 +218,21 @@ impl Stream {
         Self::words_over_chunks(context, words);
         let mut done = 0;
         // What is left over is zeroed.
-        for [at, bytes] in pieces.iter().copied().chain([[0, padded]]) {
-            let whole = if at == 0 { padded } else { len.min(done + bytes) };
+        let rest = [u64::MAX, padded];
+        for [at, bytes] in pieces.iter().copied().chain([rest]) {
+            let is_rest = at == u64::MAX;
+            let whole = if is_rest { padded } else { len.min(done + bytes) };
             let from = done;
             while done < whole {
                 if context.chunk.room() == 0 && !Self::next_chunk(context) {
                     return;
                 }
                 let piece = (whole - done).min(context.chunk.room() as u64);
-                let wanted = if at == 0 { 0 } else { piece };
+                let wanted = if is_rest { 0 } else { piece };
                 let to = context.chunk.cur.get();
                 // SAFETY: there is room for the piece; the part that could not be read is zeroed.
                 unsafe {
-                    let missing = memory::copy(context, to, at + (done - from), wanted);
+                    let missing = memory::copy(context, to, at.wrapping_add(done - from), wanted);
                     let copied = (wanted - missing) as usize;
                     core::ptr::write_bytes(to.add(copied), 0, piece as usize - copied);
                     context.chunk.cur.set(to.add(piece as usize));

@@ -53,6 +53,13 @@ pub struct File {
     last: Box<[u8]>,
 }
 
+impl File {
+    /// Whether it had a name, and has none any more.
+    pub fn is_gone(&self) -> bool {
+        self.has_path && self.names.is_empty()
+    }
+}
+
 /// All files that a recording has named or used, and their names.
 #[derive(Debug)]
 pub struct Namespace {

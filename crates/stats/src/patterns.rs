@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use model::{Access, FileId, Moment, Namespace, OpenId, Paths, file_use};
+use render::amounts::{counted, show_count, show_size};
 use syscalls::abi::errno::ENOENT;
 use trace::event::{Call, EventKind};
 
@@ -329,7 +330,11 @@ impl Patterns {
         let (wall, about_run) = std::mem::take(&mut self.run).finish(files);
         let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
         let mut paths = Paths::of(files);
-        for (file, of) in std::mem::take(&mut self.files) {
+        for (file, mut of) in std::mem::take(&mut self.files) {
+            // A journal, or another file for a moment: nobody could refer to what it had.
+            if files.file(file).is_gone() {
+                of.often.remove(&FindingKind::DuplicateContent);
+            }
             match by_path.entry(paths.next(file)) {
                 Entry::Vacant(entry) => _ = entry.insert((of, vec![file])),
                 Entry::Occupied(mut entry) => {
@@ -388,7 +393,8 @@ impl Patterns {
             file: Vec::new(),
             site: Vec::new(),
             evidence: format!(
-                "{fresh} bytes of different content; samples have the entropy of {:.0}% of that",
+                "{} of different content; samples have the entropy of {:.0}% of that",
+                show_size(fresh),
                 packed * 100.0
             ),
         })
@@ -403,7 +409,7 @@ impl Patterns {
             share: 0.0,
             file: files.path(leak.file),
             site: self.sites.name(*site).to_vec(),
-            evidence: format!("{} descriptors, this file among them", leak.count),
+            evidence: format!("{} descriptors, this file among them", show_count(leak.count)),
         })
     }
 }
@@ -412,6 +418,7 @@ impl Patterns {
 fn renamed(safety: &SafetyOfFiles) -> Option<Finding> {
     let first = safety.renames.first()?;
     let (count, all) = (safety.unsafe_renames, safety.all_renames);
+    let renames = counted(all, "rename", "renames");
     (count > 0).then(|| Finding {
         kind: FindingKind::UnsafeRenames,
         count,
@@ -420,7 +427,10 @@ fn renamed(safety: &SafetyOfFiles) -> Option<Finding> {
         share: 0.0,
         file: first.to.clone(),
         site: Vec::new(),
-        evidence: format!("{count} of {all} renames gave a name to bytes that were not synced"),
+        evidence: format!(
+            "{} of {renames} gave a name to bytes that were not synced",
+            show_count(count)
+        ),
     })
 }
 
@@ -429,47 +439,60 @@ fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
     let Often { count, bytes, .. } = *often;
     let (writes, reads) = (of.writes, of.reads);
     let mean = bytes.checked_div(count).unwrap_or(0);
+    let [of_times, mean_size] = [show_count(count), show_size(mean)];
     let (told, text) = match kind {
         FindingKind::SmallWrites => (
             count >= OFTEN && count * 2 >= writes,
-            format!("{count} of {writes} writes are below 1 KiB, with {mean} bytes on average"),
+            format!(
+                "{of_times} of {} writes are below 1 KiB, with {mean_size} on average",
+                show_count(writes)
+            ),
         ),
         FindingKind::UnalignedWrites => (
             count >= OFTEN && count * 4 >= writes,
             format!(
-                "{count} of {writes} writes cover parts of pages, away from where the last one \
-                 ended; {mean} bytes on average"
+                "{of_times} of {} writes cover parts of pages, away from where the last one \
+                 ended; {mean_size} on average",
+                show_count(writes)
             ),
         ),
         FindingKind::SmallReads => (
             count >= OFTEN && count * 2 >= reads,
             format!(
-                "{count} of {reads} reads ask for less than 1 KiB and get {mean} bytes on average"
+                "{of_times} of {} reads ask for less than 1 KiB and get {mean_size} on average",
+                show_count(reads)
             ),
         ),
         FindingKind::Rereads => (
             bytes >= MUCH && bytes * 2 >= of.read_bytes,
             format!(
-                "{bytes} of {} bytes were read before; {count} of {reads} reads bring them",
-                of.read_bytes
+                "{} of {} were read before; {of_times} of {} reads bring them",
+                show_size(bytes),
+                show_size(of.read_bytes),
+                show_count(reads)
             ),
         ),
         FindingKind::DuplicateContent => (
             bytes >= MUCH / 4 && bytes * 4 >= of.written_bytes,
             format!(
-                "{count} writes carry content that was written before: {bytes} of {} bytes",
-                of.written_bytes
+                "{of_times} writes carry content that was written before: {} of {}",
+                show_size(bytes),
+                show_size(of.written_bytes)
             ),
         ),
         FindingKind::UselessSeeks => {
-            (count >= OFTEN, format!("{count} of {} seeks move nothing that is used", of.seeks))
+            let seeks = show_count(of.seeks);
+            (count >= OFTEN, format!("{of_times} of {seeks} seeks move nothing that is used"))
         }
         FindingKind::ShortWrites => {
-            (count >= OFTEN_SLOW, format!("{count} writes took {mean} bytes on average"))
+            (count >= OFTEN_SLOW, format!("{of_times} writes took {mean_size} on average"))
         }
         FindingKind::ShortReads => (
             count >= OFTEN_SLOW,
-            format!("{count} of {reads} reads gave {mean} bytes on average, before the end"),
+            format!(
+                "{of_times} of {} reads gave {mean_size} on average, before the end",
+                show_count(reads)
+            ),
         ),
         // These are not counted by file.
         _ => (false, String::new()),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use model::Moment;
+use render::amounts::show_count;
 use syscalls::Act;
 use syscalls::abi::files::LOCK_NB;
 use trace::event::Call;
@@ -74,13 +75,14 @@ impl Locks {
         let mut findings = Vec::new();
         let threads = self.threads.iter().filter(|(_, (often, _))| often.count >= OFTEN);
         for ((_, address), (often, places)) in threads {
-            let evidence = format!("{} waits for the lock at {address:#x}", often.count);
+            let count = show_count(often.count);
+            let evidence = format!("{count} waits for the lock at {address:#x}");
             findings.push(finding(Vec::new(), often, places, evidence));
         }
         for (path, (often, places)) in self.files.iter().filter(|(_, (o, _))| o.count >= OFTEN_SLOW)
         {
-            let evidence =
-                format!("{} waits of 1 ms or more for the lock on this file", often.count);
+            let count = show_count(often.count);
+            let evidence = format!("{count} waits of 1 ms or more for the lock on this file");
             findings.push(finding(path.clone(), often, places, evidence));
         }
         findings
