@@ -65,6 +65,7 @@ const ACCEPT: &str =
 
 /// Members of a replay's result that say something of the run and not of the trace.
 const OF_THE_RUN: &[&str] = &[
+    "allocated_bytes",
     "calls_s",
     "comparison_s",
     "elapsed_max_s",
@@ -78,6 +79,8 @@ const OF_THE_RUN: &[&str] = &[
     "root",
     "runs",
     "start_error_ns",
+    "system_ns",
+    "user_ns",
 ];
 
 fn main() -> ExitCode {
