@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::PoisonError;
+
+use tempfile::TempDir;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Complaint;
 use crate::stage::{self, Stage};
@@ -95,38 +97,83 @@ impl Program {
         Ok(program)
     }
 
-    /// Compiles the program, once per stage.
+    /// Puts the program on the stage, compiled once for all suites.
     pub fn build(&self, stage: &Stage) -> Result<PathBuf, Complaint> {
-        let _only_one = stage.building.lock().unwrap_or_else(PoisonError::into_inner);
         let target = stage.bin().join(&self.name);
         if target.exists() {
             return Ok(target);
         }
-        let made = tempfile::Builder::new()
-            .prefix(&format!(".{}-", self.name))
-            .tempdir_in(stage.bin())
-            .map_err(|error| format!("no room to build in: {error}"))?;
+        let kept = kept_programs()?.join(format!("{}-{:016x}", self.name, self.fingerprint()?));
+        if !kept.exists() {
+            self.compile(&kept)?;
+        }
+        // By another process: what we had open for writing could be inherited by a program that
+        // another thread starts, and then could not be started itself.
+        let made = room_for(&self.name, &stage.bin())?;
+        let copy = made.path().join(&self.name);
+        run(Command::new("cp").arg("--reflink=auto").arg(&kept).arg(&copy))?;
+        stage::open_to_all(&copy)?;
+        fs::rename(&copy, &target).map_err(|error| format!("{}: {error}", target.display()))?;
+        Ok(target)
+    }
+
+    /// What decides how the program comes out: its source, the headers beside it and in
+    /// `tests/programs`, and the flags.
+    fn fingerprint(&self) -> Result<u64, Complaint> {
+        let mut all = self.flags.join("\0").into_bytes();
+        let folder = self.source.parent().unwrap_or(Path::new("."));
+        let mut parts = vec![self.source.clone()];
+        for folder in [folder, &stage::repository().join("tests/programs")] {
+            let entries = fs::read_dir(folder);
+            let entries = entries.map_err(|error| format!("{}: {error}", folder.display()))?;
+            let paths = entries.flatten().map(|entry| entry.path());
+            parts.extend(paths.filter(|path| path.extension().is_some_and(|e| e == "h")));
+        }
+        parts.sort();
+        for path in parts {
+            let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            all.extend_from_slice(&xxh3_64(&text).to_le_bytes());
+        }
+        Ok(xxh3_64(&all))
+    }
+
+    fn compile(&self, target: &Path) -> Result<(), Complaint> {
+        let made = room_for(&self.name, target.parent().unwrap_or(Path::new(".")))?;
         let binary = made.path().join(&self.name);
-        let mut command = if self.source.extension().is_some_and(|e| e == "go") {
+        let compiled = if self.source.extension().is_some_and(|e| e == "go") {
             let mut go = Command::new("go");
             go.args(["build", "-o"]).arg(&binary).arg(&self.source);
-            go.env("GOCACHE", made.path().join("cache")).env("GOFLAGS", "-mod=mod");
-            go
+            run(go.env("GOCACHE", made.path().join("cache")).env("GOFLAGS", "-mod=mod"))
         } else {
             let mut cc = Command::new("cc");
             cc.args(["-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-o"]);
-            cc.arg(&binary).arg(&self.source).args(&self.flags);
-            cc
+            run(cc.arg(&binary).arg(&self.source).args(&self.flags))
         };
-        let output =
-            command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{} does not compile:\n{said}", self.source.display()));
-        }
-        stage::open_to_all(&binary)?;
-        fs::rename(&binary, &target).map_err(|error| format!("{}: {error}", target.display()))?;
-        Ok(target)
+        compiled.map_err(|said| format!("{} does not compile:\n{said}", self.source.display()))?;
+        fs::rename(&binary, target).map_err(|error| format!("{}: {error}", target.display()))
+    }
+}
+
+/// The directory of compiled programs, beside what cargo compiles.
+fn kept_programs() -> Result<PathBuf, Complaint> {
+    let this = std::env::current_exe().map_err(|error| format!("who am I: {error}"))?;
+    let profile = this.ancestors().nth(2).ok_or("this test lies in no directory of cargo")?;
+    let folder = profile.join("test-programs");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// A directory in which something is made before it gets its name.
+fn room_for(name: &str, folder: &Path) -> Result<TempDir, Complaint> {
+    let made = tempfile::Builder::new().prefix(&format!(".{name}-")).tempdir_in(folder);
+    made.map_err(|error| format!("no room to build in: {error}"))
+}
+
+fn run(command: &mut Command) -> Result<(), Complaint> {
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 

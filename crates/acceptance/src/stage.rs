@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use tempfile::TempDir;
 
@@ -14,8 +13,6 @@ use crate::Complaint;
 /// The programs that trials run, and a directory for their places.
 pub struct Stage {
     root: TempDir,
-    /// Held while a test program is built, so that no trial replaces another one's binary.
-    pub(crate) building: Mutex<()>,
     /// The binary under test.
     pub reenact: PathBuf,
 }
@@ -41,7 +38,7 @@ impl Stage {
         fs::copy(&built, &reenact)
             .map_err(|error| format!("cannot copy {}: {error}", built.display()))?;
         open_to_all(&reenact)?;
-        Ok(Stage { root, building: Mutex::new(()), reenact })
+        Ok(Stage { root, reenact })
     }
 
     /// Returns the directory of built test programs.
