@@ -27,6 +27,10 @@ SHAPE, ARGS, RET, UNFINISHED, HAS_DATA, IDENTITIES, PARTS = (1 << bit for bit in
 MASK = (1 << 64) - 1
 
 
+# From here on, numbers are those of further streams of the recorder.
+RECORDER_STREAM = 3 << 30
+
+
 class Damaged(Exception):
     """The trace does not say what it should."""
 
@@ -273,7 +277,8 @@ class Trace:
                 self.problem = f"byte {block.offset}: events of thread {thread} are missing"
             event, call = block.first + block.count, block.first_call + block.calls
             try:
-                yield from ((tsc, thread, event) for tsc, event in Events(block, self.version))
+                by = 0 if thread >= RECORDER_STREAM else thread
+                yield from ((tsc, by, event) for tsc, event in Events(block, self.version))
             except Damaged as damage:
                 self.problem = f"byte {block.offset}: {damage}"
 

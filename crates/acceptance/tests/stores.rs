@@ -17,6 +17,8 @@ fn main() -> ExitCode {
         trials.add_for_both("every_page_once", None, every_page_once);
         trials.add_for_both("moved", None, moved);
         trials.add_for_both("every_page_read", None, every_page_read);
+        trials.add_for_both("touches_by_threads", None, touches_by_threads);
+        trials.add_for_both("touches_by_looks", None, touches_by_looks);
         trials.add_for_both("not_wanted", None, not_wanted);
         trials.add_for_both("hashes", None, hashes);
         let python = trials::missing(&["python3"]);
@@ -199,6 +201,110 @@ fn every_page_read(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(json["final_state"]["verdict"] == "identical", "{json}");
     ensure!(json["unsupported_here"].as_object().is_some_and(|all| all.is_empty()), "{json}");
     by_descriptors(stage, &place, "reads.rnt")
+}
+
+/// Touches of pages, each with the thread that it says it was: `read` or `stored`, and the page.
+type Touches = BTreeMap<(String, u64), u64>;
+
+fn touches(output: &str) -> Result<Touches, Complaint> {
+    let mut touches = Touches::new();
+    for line in output.lines().filter_map(|line| line.strip_prefix("TOUCHED ")) {
+        let words: Vec<_> = line.split(' ').collect();
+        let [how, page, tid] = words[..] else { return Err(line.to_owned()) };
+        let number = |word: &str| word.parse::<u64>().map_err(|_| line.to_owned());
+        touches.insert((how.to_owned(), number(page)?), number(tid)?);
+    }
+    ensure!(touches.len() == 64, "{} touches in {output}", touches.len());
+    Ok(touches)
+}
+
+/// Returns the events of touches of these pages, each of one page or several.
+fn touched(
+    stage: &Stage,
+    place: &Place,
+    trace: &str,
+    touches: &Touches,
+) -> Result<BTreeMap<(String, u64), Value>, Complaint> {
+    let mut found = BTreeMap::new();
+    for (kind, how) in [("mmap_read", "read"), ("mmap_write", "stored")] {
+        for event in events_of(stage, place, trace, kind)? {
+            if event["file"].as_str().is_none_or(|file| !file.ends_with(how)) {
+                continue;
+            }
+            let (offset, length) = (event["offset"].as_u64(), event["length"].as_u64());
+            let (Some(offset), Some(length)) = (offset, length) else {
+                return Err(event.to_string());
+            };
+            for page in offset / PAGE as u64..(offset + length) / PAGE as u64 {
+                let before = found.insert((how.to_owned(), page), event.clone());
+                ensure!(before.is_none(), "page {page} twice: {event}");
+            }
+        }
+    }
+    let missing: Vec<_> = touches.keys().filter(|page| !found.contains_key(*page)).collect();
+    ensure!(missing.is_empty() && found.len() == touches.len(), "missing: {missing:?}");
+    Ok(found)
+}
+
+/// Each touch of a page lies between the calls around it, and names its thread.
+fn touches_by_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let options = ["--mmap", "all", "--mmap-every", "3600s"];
+    let output = record_of(stage, &place, &options, "touches.rnt", "touches_by_threads")?;
+    let touches = touches(&output)?;
+    let info = info(stage, &place, "touches.rnt")?;
+    let times = &info["mapped_times"];
+    if times["by_looks"] != 0 {
+        // Not allowed here: that is said.
+        ensure!(times["why"].as_array().is_some_and(|why| !why.is_empty()), "{info}");
+        return touched(stage, &place, "touches.rnt", &touches).map(|_| ());
+    }
+    ensure!(times["by_faults"] == 1 && times["lost"] == 0, "{info}");
+    let mut show = place.command(&stage.reenact);
+    show.args(["show", "--json", "--call", "lseek"]).arg(place.trace("touches.rnt"));
+    let shown = place.run(&mut show)?.success("show")?.text();
+    let mut marks = BTreeMap::new();
+    for line in shown.lines() {
+        let call: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let times = (call["enter_ns"].as_u64(), call["exit_ns"].as_u64());
+        if let (Some(ret), (Some(enter), Some(exit))) = (call["ret"].as_u64(), times) {
+            marks.insert(ret, (enter, exit));
+        }
+    }
+    for (of, event) in touched(stage, &place, "touches.rnt", &touches)? {
+        let (how, page) = &of;
+        let at = page * PAGE as u64 + if how == "stored" { 32 * PAGE as u64 } else { 0 };
+        let (Some((_, from)), Some((to, _))) =
+            (marks.get(&((1 << 20) + at)), marks.get(&((2 << 20) + at)))
+        else {
+            return Err(format!("no calls around {of:?}: {marks:?}"));
+        };
+        let since = event["since_ns"].as_u64().ok_or_else(|| event.to_string())?;
+        ensure!((*from..=*to).contains(&since), "{of:?} not in {from}..{to}: {event}");
+        let time = event["time_ns"].as_u64().ok_or_else(|| event.to_string())?;
+        ensure!(how == "stored" || time <= *to, "{of:?} not in {from}..{to}: {event}");
+        ensure!(event["tid"] == touches[&of], "{of:?} by {}: {event}", touches[&of]);
+    }
+    // Events are in the order of their times.
+    let all = events_of(stage, &place, "touches.rnt", "mmap_read")?;
+    ensure!(all.is_sorted_by_key(|event| event["time_ns"].as_u64()), "not in order");
+    Ok(())
+}
+
+/// Where page faults are refused, times are those of the looks, and that is said.
+fn touches_by_looks(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let options = ["--mmap", "all", "--mmap-every", "3600s", "--mmap-times", "looks"];
+    let output = record_of(stage, &place, &options, "looks.rnt", "touches_by_threads")?;
+    let touches = touches(&output)?;
+    let found = touched(stage, &place, "looks.rnt", &touches)?;
+    let since = |event: &Value| event["since_ns"].as_u64();
+    let spans = found.values().filter(|event| since(event) < event["time_ns"].as_u64());
+    ensure!(spans.count() == found.len(), "{found:?}");
+    let info = info(stage, &place, "looks.rnt")?;
+    let times = &info["mapped_times"];
+    ensure!(times["by_faults"] == 0 && times["by_looks"] == 1, "{info}");
+    Ok(())
 }
 
 fn not_wanted(stage: &Stage, who: Who) -> Result<(), Complaint> {

@@ -126,6 +126,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         data_max: args.max_data,
         mappings: args.mappings(),
         mappings_every: args.mmap_every.map_or(Every::Auto, Every::Time),
+        mappings_by_faults: args.mmap_times == args::MmapTimes::Faults,
         stacks: args.callers.stacks(),
         kernel: kernel.as_ref().map(|kernel| kernel.events().clone()),
     };

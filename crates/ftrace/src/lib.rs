@@ -7,6 +7,8 @@
 //!    │           └──> a CpuBuffer for each CPU (buffer.rs) ──> Page (page.rs) ──> raw events
 //!    │                  (where tracefs can only be read, rings of `perf_event_open`: ring.rs)
 //!    └──> leftovers of recorders that were killed
+//!
+//! Faults: page faults of processes, by `perf_event_open` alone (faults.rs)
 //! ```
 //!
 //! Only instances whose names begin with [`PREFIX`] are made, changed or removed; settings of the
@@ -16,6 +18,7 @@ mod buffer;
 mod capture;
 pub mod classes;
 mod error;
+mod faults;
 mod format;
 mod instance;
 mod page;
@@ -24,6 +27,7 @@ mod ring;
 pub use buffer::{CpuBuffer, Losses};
 pub use capture::{Admission, Capture, Part, Wanted};
 pub use error::Error;
+pub use faults::{Fault, Faults, Followed};
 pub use format::{Field, Format, Kind, Value};
 pub use instance::{PREFIX, Tracefs, names_processes_as_we_do};
 pub use page::{Page, RawEvent};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::page::{Page, PageMaker};
 
 /// Bytes of a page of memory.
-const MEMORY_PAGE: usize = 4096;
+pub(crate) const MEMORY_PAGE: usize = 4096;
 /// Bytes of a page that is made of what a ring has.
 const PAGE_BYTES: usize = 64 << 10;
 /// A ring has at least so many pages of memory, and at most.
@@ -23,47 +23,47 @@ const LOOK_EVERY_NS: u64 = 5_000_000;
 
 /// Numbers of the kernel's.
 const TYPE_TRACEPOINT: u32 = 2;
-const SAMPLE_TIME: u64 = 1 << 2;
+pub(crate) const SAMPLE_TIME: u64 = 1 << 2;
 const SAMPLE_RAW: u64 = 1 << 10;
-const FORMAT_LOST: u64 = 1 << 4;
-const DISABLED: u64 = 1;
-const USE_CLOCK: u64 = 1 << 25;
+pub(crate) const FORMAT_LOST: u64 = 1 << 4;
+pub(crate) const DISABLED: u64 = 1;
+pub(crate) const USE_CLOCK: u64 = 1 << 25;
 const CLOSE_ON_EXEC: u64 = 1 << 3;
 const ENABLE: u64 = 0x2400;
 const DISABLE: u64 = 0x2401;
-const SET_OUTPUT: u64 = 0x2405;
+pub(crate) const SET_OUTPUT: u64 = 0x2405;
 const SET_FILTER: u64 = 0x4008_2406;
 const RECORD_LOST: u32 = 2;
-const RECORD_SAMPLE: u32 = 9;
+pub(crate) const RECORD_SAMPLE: u32 = 9;
 /// Where a ring's first page has how far it was written and read.
-const HEAD_AT: usize = 1024;
-const TAIL_AT: usize = 1032;
+pub(crate) const HEAD_AT: usize = 1024;
+pub(crate) const TAIL_AT: usize = 1032;
 /// Bytes before what a record has: type, flags, size.
-const RECORD_HEAD: usize = 8;
+pub(crate) const RECORD_HEAD: usize = 8;
 
 /// The time stamp counter, and nanoseconds of `CLOCK_MONOTONIC_RAW`, at one moment.
 pub type Now = fn() -> [u64; 2];
 
 /// What `perf_event_open` is told.
 #[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample: u64,
-    read: u64,
-    flags: u64,
-    wakeup: u32,
-    break_kind: u32,
-    config_more: [u64; 2],
-    branches: u64,
-    user_registers: u64,
-    user_stack: u32,
-    clock: i32,
-    registers: u64,
-    rest: [u32; 4],
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Attributes {
+    pub kind: u32,
+    pub size: u32,
+    pub config: u64,
+    pub period: u64,
+    pub sample: u64,
+    pub read: u64,
+    pub flags: u64,
+    pub wakeup: u32,
+    pub break_kind: u32,
+    pub config_more: [u64; 2],
+    pub branches: u64,
+    pub user_registers: u64,
+    pub user_stack: u32,
+    pub clock: i32,
+    pub registers: u64,
+    pub rest: [u32; 4],
 }
 
 /// Makes nanoseconds of the kernel's clock values of the counter.
@@ -82,7 +82,7 @@ impl Clock {
     }
 
     /// How they relate at present.
-    fn relation(&self) -> Relation {
+    pub(crate) fn relation(&self) -> Relation {
         let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (self.now)();
         if now[1].saturating_sub(moments[1][1]) >= LOOK_EVERY_NS || moments[0] == moments[1] {
@@ -99,14 +99,14 @@ impl Clock {
 
 /// A moment of both clocks, and how far both went in a span that ends there.
 #[derive(Clone, Copy, Debug)]
-struct Relation {
+pub(crate) struct Relation {
     last: [u64; 2],
     ticks: u64,
     ns: u64,
 }
 
 impl Relation {
-    fn counter(&self, ns: u64) -> u64 {
+    pub(crate) fn counter(&self, ns: u64) -> u64 {
         let away = i128::from(ns) - i128::from(self.last[1]);
         let ticks = away * i128::from(self.ticks) / i128::from(self.ns.max(1));
         u64::try_from(i128::from(self.last[0]) + ticks).unwrap_or(0)
@@ -129,9 +129,9 @@ pub fn cpus() -> Vec<u32> {
 }
 
 fn open(event: u16, cpu: u32, read: u64) -> io::Result<OwnedFd> {
+    let of_all: i32 = -1;
     let attributes = Attributes {
         kind: TYPE_TRACEPOINT,
-        size: size_of::<Attributes>() as u32,
         config: event.into(),
         period: 1,
         sample: SAMPLE_TIME | SAMPLE_RAW,
@@ -140,26 +140,33 @@ fn open(event: u16, cpu: u32, read: u64) -> io::Result<OwnedFd> {
         clock: libc::CLOCK_MONOTONIC_RAW,
         ..Attributes::default()
     };
-    let of_all: i32 = -1;
-    // SAFETY: the kernel reads as many bytes of the structure as it says that it has.
-    let made = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            of_all,
-            cpu as i32,
-            -1,
-            CLOSE_ON_EXEC,
-        )
-    };
-    match i32::try_from(made) {
-        // SAFETY: the kernel just gave this descriptor, and nobody else has it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
+    attributes.open(of_all, cpu)
+}
+
+impl Attributes {
+    /// Opens such an event of a task, on a CPU.
+    pub(crate) fn open(self, task: i32, cpu: u32) -> io::Result<OwnedFd> {
+        let attributes = Attributes { size: size_of::<Attributes>() as u32, ..self };
+        // SAFETY: the kernel reads as many bytes of the structure as it says that it has.
+        let made = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                task,
+                cpu as i32,
+                -1,
+                CLOSE_ON_EXEC,
+            )
+        };
+        match i32::try_from(made) {
+            // SAFETY: the kernel just gave this descriptor, and nobody else has it.
+            Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 
-fn order(fd: &OwnedFd, request: u64, argument: u64) -> io::Result<()> {
+pub(crate) fn order(fd: &OwnedFd, request: u64, argument: u64) -> io::Result<()> {
     // SAFETY: these requests read nothing but numbers, or a text that ends with a NUL and lives as long
     // as the call.
     match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) } {
@@ -170,7 +177,7 @@ fn order(fd: &OwnedFd, request: u64, argument: u64) -> io::Result<()> {
 
 /// Memory that the kernel writes events to.
 #[derive(Debug)]
-struct Memory {
+pub(crate) struct Memory {
     start: NonNull<u8>,
     data_bytes: usize,
 }
@@ -180,7 +187,7 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     /// As much as wanted, or as the kernel allows.
-    fn of(fd: &OwnedFd, wanted: u64) -> io::Result<Memory> {
+    pub(crate) fn of(fd: &OwnedFd, wanted: u64) -> io::Result<Memory> {
         let wanted =
             (wanted / MEMORY_PAGE as u64).clamp(PAGES_MIN as u64, PAGES_MAX as u64) as usize;
         // The greatest power of two below it.
@@ -203,13 +210,13 @@ impl Memory {
         }
     }
 
-    fn word(&self, at: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: the first page is mapped as long as this lives, and the place is that of a word.
         unsafe { &*self.start.as_ptr().add(at).cast::<AtomicU64>() }
     }
 
     /// Copies what was written, from a position on, around the end of the ring.
-    fn copy(&self, from: u64, into: &mut [u8]) {
+    pub(crate) fn copy(&self, from: u64, into: &mut [u8]) {
         for (at, byte) in into.iter_mut().enumerate() {
             let place = (from as usize).wrapping_add(at) & (self.data_bytes - 1);
             // SAFETY: the place lies in the data, which follow the first page. The kernel writes no more
@@ -340,19 +347,20 @@ impl Ring {
         if !self.counts_lost {
             return Ok(self.seen_lost);
         }
-        let mut lost = 0u64;
-        for (_, fd) in &self.events {
-            let mut counts = [0u64; 2];
-            let len = size_of_val(&counts);
-            // SAFETY: the buffer is as long as is said.
-            let read = unsafe { libc::read(fd.as_raw_fd(), counts.as_mut_ptr().cast(), len) };
-            if read != len as isize {
-                return Err(io::Error::last_os_error());
-            }
-            lost = lost.saturating_add(counts[1]);
-        }
-        Ok(lost)
+        self.events.iter().try_fold(0u64, |lost, (_, fd)| Ok(lost.saturating_add(lost_of(fd)?)))
     }
+}
+
+/// What an event has lost so far, if it was opened to count that.
+pub(crate) fn lost_of(fd: &OwnedFd) -> io::Result<u64> {
+    let mut counts = [0u64; 2];
+    let len = size_of_val(&counts);
+    // SAFETY: the buffer is as long as is said.
+    let read = unsafe { libc::read(fd.as_raw_fd(), counts.as_mut_ptr().cast(), len) };
+    if read != len as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(counts[1])
 }
 
 /// Returns true if no other event can be had either.
@@ -361,7 +369,7 @@ fn is_of_all(error: &io::Error) -> bool {
 }
 
 /// The number at a place of a record; 0 if that is too short.
-fn number(record: &[u8], at: usize) -> u64 {
+pub(crate) fn number(record: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     if let Some(rest) = record.get(at..) {
         let len = rest.len().min(8);

@@ -254,6 +254,33 @@ pub fn is_look(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Other(other) if other.row.number == event_number::MMAP_LOOK)
 }
 
+/// Where the times of what a process reads of mapped files come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Times<'a> {
+    /// From page faults, not from looks at its memory.
+    pub by_faults: bool,
+    /// Number of page faults that were lost.
+    pub lost: u64,
+    /// Why they do not come from page faults.
+    pub why: &'a str,
+}
+
+impl<'a> Times<'a> {
+    /// What an event says of it; `None` if it is of another kind.
+    pub fn of(event: &'a Event) -> Option<Times<'a>> {
+        let EventKind::Other(OtherEvent { row, values }) = &event.kind else { return None };
+        if row.number != event_number::MMAP_TIMES {
+            return None;
+        }
+        let [FieldValue::Unsigned(by), FieldValue::Unsigned(lost), FieldValue::Text(why)] =
+            &values[..]
+        else {
+            return None;
+        };
+        Some(Times { by_faults: *by != 0, lost: *lost, why })
+    }
+}
+
 /// What a process has stored to a mapped file, or read of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Store<'a> {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use trace::event::{Event, EventKind, Outcome, RECORDER};
 use trace::parts::{PartValue, part_id};
 
+use crate::mapped::is_store;
 use crate::namespace::Namespace;
 use crate::operations::submitted;
 use crate::step::Step;
@@ -37,6 +38,8 @@ pub struct Moment<'a> {
     pub user_ns: Option<u64>,
     /// When an operation was submitted, likewise.
     pub submitted_ns: Option<u64>,
+    /// Since when something was stored to a mapped file, or read there.
+    pub since_ns: Option<u64>,
     /// State of all processes when the event began.
     pub world: &'a World,
     /// Changes made by the event.
@@ -89,6 +92,10 @@ impl<'a> Moment<'a> {
             EventKind::Call(_) => submitted(event).map(clock),
             _ => None,
         };
+        let since_ns = match is_store(&event.kind) {
+            true => submitted(event).map(clock),
+            false => None,
+        };
         let asked_ns = match &event.kind {
             EventKind::Call(_) if !event.parts().is_empty() => clock(asked_at(event)),
             _ => enter_ns,
@@ -105,8 +112,11 @@ impl<'a> Moment<'a> {
         };
         let (pid, tid) = match process.and_then(|number| world.process(number)) {
             Some(process) => {
-                let thread = named(event, part_id::THREAD).and_then(|thread| world.ids(thread));
-                (Some(process.pid), Some(thread.map_or(process.pid, |(_, tid)| tid)))
+                let thread = named(event, part_id::THREAD);
+                let tid = thread.and_then(|thread| {
+                    world.ids(thread).map(|(_, tid)| tid).or_else(|| process.former_tid(thread))
+                });
+                (Some(process.pid), Some(tid.unwrap_or(process.pid)))
             }
             None if let EventKind::State(state) = &event.kind => (Some(state.pid), Some(state.pid)),
             None if let EventKind::Kernel(kernel) = &event.kind => (None, Some(kernel.task)),
@@ -128,6 +138,7 @@ impl<'a> Moment<'a> {
             asked_ns,
             left_ns,
             submitted_ns,
+            since_ns,
             user_ns,
             world,
             step,

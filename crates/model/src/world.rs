@@ -59,6 +59,8 @@ pub struct Process {
     pub state: Option<Rc<ProcessState>>,
     /// Its live threads.
     threads: BTreeSet<u32>,
+    /// Ids of threads that have ended.
+    former: BTreeMap<u32, u32>,
     /// Budget shares of the process itself, its state and its arguments.
     _held: Held,
     held_state: Option<Held>,
@@ -85,6 +87,11 @@ impl Process {
     /// Number of its live threads.
     pub fn threads(&self) -> usize {
         self.threads.len()
+    }
+
+    /// Id of a thread that has ended, if that is remembered.
+    pub fn former_tid(&self, thread: u32) -> Option<u32> {
+        self.former.get(&thread).copied()
     }
 }
 
@@ -117,6 +124,8 @@ const TASK_BYTES: usize = size_of::<Thread>() + 512;
 
 /// Limit for ended threads whose new tasks had no event yet.
 const LATE_MAX: usize = 1024;
+/// Limit for the ended threads of a process whose ids are remembered: what they stored is found later.
+const FORMER_MAX: usize = 1024;
 
 /// The fold. Events must come in the order of their time stamps.
 ///
@@ -432,6 +441,7 @@ impl World {
                 argv,
                 state: None,
                 threads: BTreeSet::new(),
+                former: BTreeMap::new(),
                 _held: self.budget.hold(size_of::<Process>()),
                 held_state: None,
                 held_argv,
@@ -579,6 +589,12 @@ impl World {
         }
         if let Some(process) = self.processes.get_mut(&thread.process) {
             process.threads.remove(&number);
+            if !process.threads.is_empty() {
+                process.former.insert(number, thread.tid);
+                if process.former.len() > FORMER_MAX {
+                    process.former.pop_first();
+                }
+            }
             process.last_credentials = Some(thread.credentials);
         }
     }

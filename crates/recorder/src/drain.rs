@@ -151,6 +151,7 @@ impl Drain {
     }
 
     fn read_mail(&mut self) {
+        let mut has_read = false;
         for message in self.mailbox.take() {
             match message {
                 Message::Event(event) => self.out.whole_event(event),
@@ -174,11 +175,20 @@ impl Drain {
                     self.asked.push((pid, is_gone, answer));
                 }
                 Message::Stored(stored, tsc) => {
+                    if !self.out.knows_thread(&stored) && !std::mem::replace(&mut has_read, true) {
+                        // Its START was published before.
+                        let mut news = Vec::new();
+                        self.slots.round(&mut self.out, &mut news);
+                        self.note(news);
+                    }
                     self.out.stored(&stored, tsc);
                     self.mailbox.stored(stored.bytes);
                 }
                 Message::Looked { process, since, pages, tsc } => {
                     self.out.looked((process, since), pages, tsc);
+                }
+                Message::Times { process, by_faults, lost, why, tsc } => {
+                    self.out.times(process, (by_faults, lost, why), tsc);
                 }
                 Message::WithBytes(event, bytes) => {
                     self.out.with_bytes(*event, &bytes);
@@ -249,6 +259,9 @@ impl Drain {
                 }
                 let is_foreign = birth.foreign;
                 let maker = is_foreign.then(|| self.slots.process_of(birth.start.parent));
+                if let Some(tids) = &mut self.out.tids {
+                    tids.started(&birth);
+                }
                 self.processes.started(birth, maker.flatten());
                 self.mailbox.set_known(birth.start.process, true);
             }
@@ -258,6 +271,11 @@ impl Drain {
             match item {
                 News::Image { slot, process, tsc } => {
                     self.processes.has_image(process, tsc);
+                    if let (Some(tids), Some(thread)) =
+                        (&mut self.out.tids, self.slots.thread(slot))
+                    {
+                        tids.began_program(process, thread);
+                    }
                     self.slots.image((slot, process), tsc, &mut self.out, &mut more);
                 }
                 News::Ended { process, accounted: true } => self.processes.account(process),
@@ -284,6 +302,9 @@ impl Drain {
                     self.out.event(RECORDER, tsc, EventKind::Gap { why, detail, text });
                 }
                 self.note_uncollected(process, tsc);
+                if let Some(tids) = &mut self.out.tids {
+                    tids.ended(process);
+                }
                 // The END events of its threads have the time itself, and come before.
                 self.out.event(RECORDER, tsc + 1, EventKind::Exit { process, status });
             }

@@ -36,6 +36,7 @@ mod stacks;
 pub mod state;
 mod stored;
 mod summary;
+mod tids;
 mod watch;
 mod watched;
 
@@ -116,7 +117,8 @@ impl Recorder {
                 let (rules, every) = (options.data.clone(), options.mappings_every);
                 let (data_max, reads) = (options.data_max, mappings == Mappings::All);
                 let (data_max, spare) = (data_max.unwrap_or(u64::MAX), mailbox.spare());
-                let terms = Terms { rules, data_max, every, reads, spare };
+                let by_faults = options.mappings_by_faults;
+                let terms = Terms { rules, data_max, every, reads, by_faults, spare };
                 Some(mapped::start(Arc::clone(&mailbox), terms)?)
             }
         };
@@ -140,6 +142,9 @@ impl Recorder {
                 .as_ref()
                 .map(|options| Box::new(Stacks::new(options, Arc::clone(&mailbox))));
             out.changes = Some(Box::new(Changes::new()));
+            if options.mappings == Mappings::All {
+                out.tids = Some(Box::default());
+            }
             let frame = Frame { options, own, epoch };
             Drain::new(arena, mailbox, out, processes, clock, frame).run()
         };

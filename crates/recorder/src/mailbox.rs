@@ -83,6 +83,19 @@ pub(crate) enum Message {
         /// When it had ended.
         tsc: u64,
     },
+    /// Where the times of what a process reads of mapped files come from.
+    Times {
+        /// Its number.
+        process: u32,
+        /// They come from page faults.
+        by_faults: bool,
+        /// How many of these were lost.
+        lost: u64,
+        /// Why they do not.
+        why: String,
+        /// When it was found.
+        tsc: u64,
+    },
     /// An event with bytes to be stored.
     WithBytes(Box<Event>, Vec<u8>),
     /// Asks whether a process with this id is or was recorded.
@@ -191,6 +204,11 @@ impl Mailbox {
         self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Queues where times of what a process reads come from.
+    pub fn times(&self, process: u32, by_faults: bool, lost: u64, why: String) {
+        self.leave(Message::Times { process, by_faults, lost, why, tsc: host::tsc() });
     }
 
     /// Queues that all mapped files of a process were looked at, from this time on.

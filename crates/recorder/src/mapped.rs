@@ -18,6 +18,7 @@ mod kernel;
 mod process;
 mod range;
 mod terms;
+mod times;
 
 use std::collections::HashMap;
 use std::io;
@@ -35,6 +36,8 @@ use self::process::Process;
 use self::range::{Scope, Watched};
 pub use self::terms::Every;
 pub(crate) use self::terms::Terms;
+use self::times::Times;
+pub(crate) use self::times::Touch;
 
 /// Bytes of memory whose pages are marked at the same time, in all processes together: marks take
 /// eight bytes for each page.
@@ -98,6 +101,8 @@ const REST_MIN: Duration = Duration::from_millis(200);
 /// Bounds of the time that a user may choose.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// How often it is asked whether page faults tell of much.
+const TOUCHES_LOOK: Duration = Duration::from_millis(50);
 /// Such collections, and the faults by which the kernel then notices the next stores, take at most
 /// one part in this many of the time.
 const COST_PART: u32 = 10;
@@ -107,8 +112,10 @@ const FAULT: Duration = Duration::from_micros(10);
 /// Starts the thread. It ends when nobody can ask any more.
 pub(crate) fn start(mailbox: Arc<Mailbox>, terms: Terms) -> io::Result<Sender<Asked>> {
     let (ask, asked) = channel();
-    let watch =
-        move || Watch { mailbox, terms, looked_tsc: 0, processes: HashMap::new() }.serve(&asked);
+    let watch = move || {
+        Watch { mailbox, terms, looked_tsc: 0, processes: HashMap::new(), times: None }
+            .serve(&asked)
+    };
     start_thread("mapped", watch)?;
     Ok(ask)
 }
@@ -120,6 +127,8 @@ struct Watch {
     looked_tsc: u64,
     /// By number.
     processes: HashMap<u32, Process>,
+    /// Where page faults come in, or why they do not, once that was tried.
+    times: Option<Result<Arc<Times>, String>>,
 }
 
 impl Watch {
@@ -129,7 +138,7 @@ impl Watch {
         loop {
             let request = match self.processes.is_empty() {
                 true => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => asked.recv_timeout(due.saturating_duration_since(Instant::now())),
+                false => asked.recv_timeout(self.until(due)),
             };
             match request {
                 Ok(request) => {
@@ -139,6 +148,7 @@ impl Watch {
                     }
                     self.answer(request);
                 }
+                Err(RecvTimeoutError::Timeout) if self.looks_for_reads(due) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     let cost = self.look(Instant::now().checked_sub(rest));
                     rest = self.rest(cost);
@@ -146,6 +156,57 @@ impl Watch {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// How long to wait for requests if the next look is due then.
+    fn until(&self, due: Instant) -> Duration {
+        let until = due.saturating_duration_since(Instant::now());
+        if matches!(self.times, Some(Ok(_))) { until.min(TOUCHES_LOOK) } else { until }
+    }
+
+    /// Before the next look is due, looks only at what page faults tell, if that is much.
+    fn looks_for_reads(&mut self, due: Instant) -> bool {
+        if Instant::now() >= due {
+            return false;
+        }
+        if let Some(Ok(times)) = &self.times
+            && times.has_many()
+        {
+            for process in self.processes.values_mut() {
+                let mut tell = |stored| self.mailbox.store(stored);
+                process.collect(&Scope::Touched, None, &self.terms, &mut tell);
+            }
+        }
+        true
+    }
+
+    /// Has page faults tell when pages of a process are touched, and says whether they do.
+    fn time(&mut self, who: Who, maker: Option<u32>) {
+        let Some(process) = self.processes.get(&who.owner) else { return };
+        if !self.terms.reads || process.timed().is_some() {
+            return;
+        }
+        let by_faults = self.terms.by_faults;
+        let times = self.times.get_or_insert_with(|| match by_faults {
+            true => Times::start().map_err(|error| format!("perf_event_open: {error}")),
+            false => Err("--mmap-times looks".to_string()),
+        });
+        let maker = maker.and_then(|maker| self.processes.get(&maker)?.timed());
+        let timed = match times {
+            Ok(times) => {
+                times.follow(who.pid, maker).map_err(|error| format!("perf_event_open: {error}"))
+            }
+            Err(error) => Err(error.clone()),
+        };
+        match timed {
+            Ok(timed) => {
+                self.mailbox.times(who.owner, true, 0, String::new());
+                if let Some(process) = self.processes.get_mut(&who.owner) {
+                    process.set_timed(timed);
+                }
+            }
+            Err(why) => self.mailbox.times(who.owner, false, 0, why),
         }
     }
 
@@ -173,6 +234,7 @@ impl Watch {
             // Of one that is gone, not all was found.
             let is_there = process.is_there();
             process.forget_taken();
+            tell_lost(&self.mailbox, *number, process);
             if is_there {
                 self.mailbox.looked(*number, since, found);
             }
@@ -201,6 +263,9 @@ impl Watch {
             && process.has_changed()
         {
             self.mailbox.leaves(who.owner, process.files());
+        }
+        if let Some(process) = self.processes.get(&who.owner) {
+            process.says_what_is_watched();
         }
         give(reply);
     }
@@ -236,6 +301,8 @@ impl Watch {
             }
             let process = Process::open(who.pid, who.owner, helper, fd, self.terms.reads).ok()?;
             self.processes.insert(who.owner, process);
+            let maker = if let Mapped::LikeProcess(parent) = what { Some(parent) } else { None };
+            self.time(who, maker);
         }
         let others = self.processes.values().map(Process::marked_bytes).sum();
         let room = MARKED_BYTES_MAX.saturating_sub(others);
@@ -307,10 +374,21 @@ impl Watch {
             _ => true,
         };
         process.ends(next == ring::next::ENDS);
+        if next != ring::next::GOES_ON {
+            tell_lost(&self.mailbox, who.owner, process);
+        }
         if next == ring::next::UNWATCHED {
             self.processes.remove(&who.owner);
             self.mailbox.leaves(who.owner, Vec::new());
         }
         some
+    }
+}
+
+/// Says how many page faults of a process are not known, if that was not said yet.
+fn tell_lost(mailbox: &Mailbox, number: u32, process: &Process) {
+    let lost = process.timed().map_or(0, times::Timed::lost);
+    if lost != 0 {
+        mailbox.times(number, true, lost, String::new());
     }
 }

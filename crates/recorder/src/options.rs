@@ -32,6 +32,8 @@ pub struct Options {
     pub mappings: Mappings,
     /// How often to look at them unasked.
     pub mappings_every: Every,
+    /// Whether page faults say when they were touched, where what is read is recorded.
+    pub mappings_by_faults: bool,
     /// Length at which buffers are cut; agents have the same limit.
     pub data_max: Option<u64>,
     /// Chains of callers, if they are wanted.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use syscalls::record::{GapWhy, data_flag, enter_flag};
 use trace::event::{
-    BLOB_BYTES_MAX, BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER, Totals,
+    BLOB_BYTES_MAX, BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER,
+    RECORDER_STREAM, Totals,
 };
 use trace::event_table::row_of;
 use trace::format::{event_number, zigzag};
@@ -21,6 +22,7 @@ use crate::policy::Policy;
 use crate::sink::DiskSpace;
 use crate::stacks::Stacks;
 use crate::stored::Stored;
+use crate::tids::Tids;
 
 /// Bytes handed to the writer between two checks of the remaining room.
 const ROOM_CHECK_BYTES: u64 = 256 << 10;
@@ -38,6 +40,9 @@ const HASTE_BYTES: u64 = 2 << 20;
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// Length of the buffers of what was stored to mapped files.
 const PAGE_BYTES: usize = 4096;
+/// Number of streams for what processes read of mapped files. What one process has read is found in
+/// order, that of several is not.
+const READ_STREAMS: usize = 64;
 /// Number of spare buffers kept for data that arrives in pieces.
 const SPARE_BUFFERS: usize = 16;
 
@@ -55,6 +60,8 @@ pub(crate) struct Output {
     /// Set when a write has failed.
     failed: bool,
     last_tsc: u64,
+    /// The same for streams of what processes read of mapped files.
+    last_read: [u64; READ_STREAMS],
     spare: Vec<Vec<u8>>,
     /// Decides what is kept of contents, where rules by path exist.
     pub policy: Option<Box<Policy>>,
@@ -62,6 +69,8 @@ pub(crate) struct Output {
     pub stacks: Option<Box<Stacks>>,
     /// Follows what the program changes.
     pub changes: Option<Box<Changes>>,
+    /// Knows threads by their ids, where page faults tell of them.
+    pub tids: Option<Box<Tids>>,
     /// Operations whose completion was not read yet.
     pub in_flight: InFlight,
     /// Calls handed to the writer.
@@ -122,10 +131,12 @@ impl Output {
             full: None,
             failed: false,
             last_tsc: 0,
+            last_read: [0; READ_STREAMS],
             spare: Vec::new(),
             policy: None,
             stacks: None,
             changes: None,
+            tids: None,
             in_flight: InFlight::default(),
             calls_written: 0,
             calls_discarded: 0,
@@ -276,6 +287,22 @@ impl Output {
         }
     }
 
+    /// The thread that has touched a mapped file, or that waits until that is collected.
+    fn thread_of(&self, stored: &Stored) -> Option<u32> {
+        match &stored.touch {
+            Some(touch) if touch.is_alone => {
+                self.tids.as_ref()?.number(stored.process, touch.thread)
+            }
+            Some(_) => None,
+            None => stored.thread,
+        }
+    }
+
+    /// Whether the thread that has touched a mapped file is known, if page faults tell of it.
+    pub fn knows_thread(&self, stored: &Stored) -> bool {
+        stored.touch.is_none_or(|touch| !touch.is_alone) || self.thread_of(stored).is_some()
+    }
+
     /// Hands over what a process has stored to a mapped file.
     pub fn stored(&mut self, stored: &Stored, tsc: u64) {
         let kept = &stored.bytes[..stored.kept.min(stored.bytes.len())];
@@ -286,7 +313,31 @@ impl Output {
         }
         self.unchecked += EVENT_BYTES;
         self.data_bytes += stored.bytes.len() as u64;
-        self.write(stored.event(ids, tsc));
+        let thread = self.thread_of(stored);
+        let Some(touch) = stored.touch.filter(|_| stored.is_read) else {
+            return self.write(stored.event(ids, thread, tsc));
+        };
+        let stream = stored.process as usize % READ_STREAMS;
+        let tsc = self.last_read[stream].max(touch.last);
+        self.last_read[stream] = tsc;
+        let event = stored.event(ids, thread, tsc);
+        self.write(Event { thread: RECORDER_STREAM | stream as u32, ..event });
+    }
+
+    /// Hands over where the times of what a process reads come from.
+    pub fn times(&mut self, process: u32, (by_faults, lost, why): (bool, u64, String), tsc: u64) {
+        if self.discarding {
+            return;
+        }
+        self.unchecked += EVENT_BYTES;
+        let row = row_of(event_number::MMAP_TIMES).expect("the table has it");
+        let values = vec![
+            FieldValue::Unsigned(by_faults.into()),
+            FieldValue::Unsigned(lost),
+            FieldValue::Text(why),
+        ];
+        let parts = vec![Part::number(part_id::PROCESS, process.into())];
+        self.write(with_parts(tsc, EventKind::Other(OtherEvent { row, values }), parts));
     }
 
     /// Hands over an event whose part `buffers` is to have these bytes.

@@ -416,6 +416,11 @@ impl Slots {
         }
     }
 
+    /// The number of the thread in a slot, if it has said it.
+    pub fn thread(&self, index: usize) -> Option<u32> {
+        self.start(index).map(|start| start.thread)
+    }
+
     /// The slot in shared memory.
     pub fn shared(&self, index: usize) -> &'static Slot {
         self.arena(index).slot(index % SLOTS)

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::mapped::Touch;
 use trace::event::{BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
 use trace::event_table::row_of;
 use trace::format::{event_number, zigzag};
@@ -39,6 +40,8 @@ pub(crate) struct Stored {
     pub thread: Option<u32>,
     /// Time stamp before which it was not there.
     pub since: u64,
+    /// What page faults tell of all of it.
+    pub touch: Option<Touch>,
     pub address: u64,
     pub offset: u64,
     pub bytes: Vec<u8>,
@@ -53,8 +56,9 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The event that tells of it; `buffers` has the bytes that are kept.
-    pub fn event(&self, buffers: Vec<Option<BlobId>>, tsc: u64) -> Event {
+    /// The event that tells of it; `buffers` has the bytes that are kept, `thread` is who did it, or who
+    /// waits for the collection.
+    pub fn event(&self, buffers: Vec<Option<BlobId>>, thread: Option<u32>, tsc: u64) -> Event {
         let hash = || xxh3_128(&self.bytes).to_le_bytes().to_vec();
         let values = vec![
             FieldValue::Unsigned(self.address),
@@ -71,12 +75,13 @@ impl Stored {
             false => event_number::MMAP_WRITE,
         };
         let row = row_of(number).expect("the table has it");
-        let since = (self.since as i64).wrapping_sub(tsc as i64).min(0);
+        let since = self.touch.map_or(self.since, |touch| touch.first);
+        let since = (since as i64).wrapping_sub(tsc as i64).min(0);
         let mut parts = vec![
             Part::number(part_id::SUBMITTED, zigzag(since)),
             Part::number(part_id::PROCESS, self.process.into()),
         ];
-        parts.extend(self.thread.map(|thread| Part::number(part_id::THREAD, thread.into())));
+        parts.extend(thread.map(|thread| Part::number(part_id::THREAD, thread.into())));
         if !buffers.is_empty() {
             parts.push(Part::buffers(&buffers));
         }

@@ -169,6 +169,7 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
                 }
             }
             if let Some(store) = Store::of(moment.event) {
+                json.key("since_ns").optional_uint(moment.since_ns);
                 json.key("data").object(|json| stored(json, &store, contents, detail.data));
             }
         }

@@ -1,5 +1,6 @@
 //! A trace at a glance: what it has of everything, what is missing in it and what it could not see.
 
+mod mapped_times;
 mod programs;
 mod up_to;
 
@@ -15,6 +16,7 @@ use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
 use crate::numbered::name;
+pub use mapped_times::MappedTimes;
 use programs::Programs;
 use up_to::Following;
 pub use up_to::{End, Loss, UpTo};
@@ -93,6 +95,8 @@ pub struct Overview {
     pub not_seen: NotSeen,
     /// Up to when it has what moves beside calls, where that ended early.
     pub up_to: UpTo,
+    /// Where the times of what it read of mapped files come from.
+    pub mapped_times: MappedTimes,
 }
 
 impl Overview {
@@ -119,6 +123,7 @@ impl Overview {
             shared_device: false,
             not_seen: NotSeen::default(),
             up_to: UpTo::default(),
+            mapped_times: MappedTimes::default(),
         };
         overview.report.gaps_on_purpose = 0;
         overview.read(trace);
@@ -144,9 +149,11 @@ impl Overview {
         let mut by_number: BTreeMap<u16, Count> = BTreeMap::new();
         let mut programs = Programs::default();
         let mut following = Following::default();
+        let mut times = MappedTimes::default();
         let at = clock(trace);
         let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, _, contents| {
             following.event(moment, &at);
+            times.event(moment);
             programs.follow(moment.event, moment.world, &moment.step.paths);
             unseen.event(moment.event, moment.world, contents);
             self.event(moment, &mut by_number, &mut programs);
@@ -154,6 +161,7 @@ impl Overview {
         });
         self.errors = unread.errors.iter().map(ToString::to_string).collect();
         self.not_seen = unseen.finish_of(trace);
+        self.mapped_times = times;
         self.up_to = following.finish(trace.totals().is_some());
         for (number, count) in by_number {
             self.by_call.insert(name(number).into_owned(), count);

@@ -5,7 +5,7 @@ use syscalls::record::{IMAGE_ARG, SIGINFO_BYTES};
 use crate::block_bytes::BlockBytes;
 use crate::event::{
     BlobId, Call, Content, Data, Event, EventKind, Extras, INLINE_BYTES_MAX, Identity, OpenFd,
-    Outcome, UnknownEvent,
+    Outcome, RECORDER, RECORDER_STREAM, UnknownEvent,
 };
 use crate::event_fields::{FieldVisitor, UNKNOWN_CODE};
 use crate::event_table::{self, Field, ROWS};
@@ -37,7 +37,10 @@ impl Decoder {
             version,
             bytes: payload,
             at: 0,
-            thread: head.thread,
+            thread: match head.thread & RECORDER_STREAM {
+                RECORDER_STREAM => RECORDER,
+                _ => head.thread,
+            },
             left: head.count,
             slots: Slots::default(),
             clock: head.first_tsc,

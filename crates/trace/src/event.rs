@@ -18,6 +18,10 @@ pub const RECORDER: u32 = 0;
 /// Set in the number of a stream that is not of a thread, but of a CPU, whose number is the rest.
 pub const CPU_STREAM: u32 = 1 << 31;
 
+/// Bits of a number of a stream that is one more of the recorder's own: its events are found late, and
+/// are in order among themselves. Readers have them as events of [`RECORDER`].
+pub const RECORDER_STREAM: u32 = 0b11 << 30;
+
 /// Maximum length of a blob; longer buffers take several.
 pub const BLOB_BYTES_MAX: usize = 64 << 10;
 

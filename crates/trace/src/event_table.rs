@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 17] = [
+pub static ROWS: [EventRow; 18] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -252,7 +252,8 @@ pub static ROWS: [EventRow; 17] = [
         producer: "the recorder",
         about: "a process stored to a mapped file; its part `submitted` says since when it may have, \
                 `buffers` has what was there at the end, and `thread` who made the call before which \
-                it was collected",
+                it was collected. Where page faults tell of these pages (`mmap_times`), it was \
+                `thread` that stored, and the first fault was at `submitted`",
         fields: &[
             of_v2("address", FieldType::U64, "where in the process's memory"),
             of_v2("offset", FieldType::U64, "where in the file"),
@@ -272,7 +273,9 @@ pub static ROWS: [EventRow; 17] = [
         producer: "the recorder",
         about: "a process read pages of a mapped file for the first time since it was mapped; its \
                 part `submitted` says since when it may have, `buffers` has what was there when \
-                it was found, and `thread` who made the call before which it was",
+                it was found, and `thread` who made the call before which it was. Where page faults \
+                tell of these pages (`mmap_times`), it was `thread` that read them, the first one at \
+                `submitted`, the last one at the event's time",
         fields: &[
             of_v2("address", FieldType::U64, "where in the process's memory"),
             of_v2("offset", FieldType::U64, "where in the file"),
@@ -293,6 +296,20 @@ pub static ROWS: [EventRow; 17] = [
         about: "all mapped files of a process were looked at: what it had stored to them until the \
                 time of its part `submitted` is in the events before this one",
         fields: &[of_v2("pages", FieldType::U64, "pages that were found stored to, or read")],
+    },
+    EventRow {
+        number: event_number::MMAP_TIMES,
+        name: "mmap_times",
+        json_type: "mmap_times",
+        class: EventClass::Mapping,
+        producer: "the recorder",
+        about: "where the times and threads of what a process reads of mapped files come from, from \
+                here on; or that some page faults are not known",
+        fields: &[
+            of_v2("by_faults", FieldType::U8, "1: from page faults; 0: from looks at its memory"),
+            of_v2("lost", FieldType::U64, "page faults that were lost since the last such event"),
+            of_v2("why", FieldType::Text, "why not from page faults"),
+        ],
     },
     EventRow {
         number: event_number::KERNEL_LAYOUT,

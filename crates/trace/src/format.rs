@@ -124,6 +124,8 @@ pub mod event_number {
     pub const MMAP_READ: u8 = 10;
     /// All mapped files of a process were looked at.
     pub const MMAP_LOOK: u8 = 11;
+    /// Where times of what a process reads of mapped files come from.
+    pub const MMAP_TIMES: u8 = 12;
     /// What is in events of the kernel of one kind.
     pub const KERNEL_LAYOUT: u8 = 20;
     /// An event of the kernel.

@@ -13,7 +13,7 @@ use trace::Trace;
 
 use crate::{pager, source, terminal};
 use render::amounts::{counted, show_count, show_size, show_time};
-use stats::overview::{End, Gap, Loss, Overview, UpTo};
+use stats::overview::{End, Gap, Loss, MappedTimes, Overview, UpTo};
 
 /// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
@@ -29,6 +29,7 @@ pub fn text(trace: &Trace, overview: &Overview, verified: bool) -> io::Result<()
     numbers(&mut out, trace, overview);
     proof(&mut out, trace, overview, verified);
     up_to(&mut out, &overview.up_to);
+    mapped_times(&mut out, &overview.mapped_times);
     not_seen(&mut out, &overview.not_seen);
     mounts(&mut out, overview);
     calls(&mut out, overview);
@@ -194,6 +195,36 @@ fn up_to(out: &mut String, found: &UpTo) {
         let text = format!("operations: {} that were submitted are not there", found.missing);
         line(out, "up to", &text);
     }
+}
+
+/// Formats where the times of what was read of mapped files come from.
+fn mapped_times(out: &mut String, found: &MappedTimes) {
+    let counted = |count: u64| counted(count, "process", "processes");
+    if found.by_faults != 0 {
+        let text = format!("page faults, in {}", counted(found.by_faults));
+        line(out, "page times", &format!("times by {text}"));
+    }
+    for (why, count) in found.by_looks.iter().take(UNSEEN_SHOWN) {
+        let mut text = format!("times by looks at the memory, in {} (", counted(*count));
+        escape(&mut text, why.as_bytes(), &[]);
+        line(out, "page times", &(text + ")"));
+    }
+    if found.lost != 0 {
+        let lost = self::counted(found.lost, "page fault", "page faults");
+        line(out, "page times", &format!("{lost} lost: times of those pages are by looks"));
+    }
+}
+
+fn mapped_times_json(json: &mut Json<'_>, found: &MappedTimes) {
+    if *found == MappedTimes::default() {
+        return;
+    }
+    json.key("mapped_times").object(|json| {
+        json.key("by_faults").uint(found.by_faults);
+        json.key("by_looks").uint(found.by_looks.values().sum());
+        json.key("why").array(|json| found.by_looks.keys().for_each(|why| json.str(why)));
+        json.key("lost").uint(found.lost);
+    });
 }
 
 fn up_to_json(json: &mut Json<'_>, found: &UpTo) {
@@ -376,6 +407,7 @@ pub fn json(trace: &Trace, overview: &Overview) -> io::Result<()> {
         json.key("problems_more").uint(report.problems_more);
         json.key("unreadable").array(|json| s.errors.iter().for_each(|error| json.str(error)));
         up_to_json(json, &s.up_to);
+        mapped_times_json(json, &s.mapped_times);
         not_seen_json(json, &s.not_seen);
         json.key("mounts").array(|json| {
             for mount in s.mounts.used() {

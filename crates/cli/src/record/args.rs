@@ -142,6 +142,13 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub mmap_every: Option<Duration>,
 
+    /// Where the times of what PROGRAM reads of mapped files come from, and the threads, with `--mmap
+    /// all`
+    ///
+    /// `reenact info` says which it was.
+    #[arg(long, value_enum, default_value_t = MmapTimes::Faults, value_name = "SOURCE")]
+    pub mmap_times: MmapTimes,
+
     /// Do not note how long threads compute between calls
     ///
     /// It is known where the C library registers an area for restartable sequences (glibc 2.35 and
@@ -316,6 +323,9 @@ impl Args {
         if let Some(time) = self.mmap_every {
             add(&format!("--mmap-every {}", units::time_word(time)));
         }
+        if self.mmap_times == MmapTimes::Looks {
+            add("--mmap-times looks");
+        }
         let flags = [
             (self.no_cpu_time, "--no-cpu-time"),
             (self.rerunnable, "--rerunnable"),
@@ -406,6 +416,25 @@ pub enum MmapMode {
     /// That, and each page that is read, when it is read for the first time; programs and libraries
     /// are left out
     All,
+}
+
+/// Where times of touches of mapped files come from.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MmapTimes {
+    /// Page faults, where the kernel lets them be seen (perf_event_open): exact; each takes PROGRAM
+    /// some 0.5 us longer
+    Faults,
+    /// Looks at the memory: they say between which two of them it was
+    Looks,
+}
+
+impl fmt::Display for MmapTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MmapTimes::Faults => "faults",
+            MmapTimes::Looks => "looks",
+        })
+    }
 }
 
 impl MmapMode {

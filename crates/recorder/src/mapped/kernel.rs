@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use rustix::io::{Errno, pread};
 use syscalls::abi::memory::{
-    PAGE_OF_FILE, PAGE_PRESENT, PAGE_STORED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API, UFFD_NOTICES,
-    UFFD_STORES, UFFDIO_API, UFFDIO_REGISTER,
+    PAGE_OF_FILE, PAGE_PRESENT, PAGE_STORED, PAGE_SWAPPED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API,
+    UFFD_NOTICES, UFFD_STORES, UFFDIO_API, UFFDIO_REGISTER,
 };
 
 /// pidfd_open for a thread instead of a process: since Linux 6.9.
@@ -94,6 +94,18 @@ impl Memory {
     ) -> io::Result<()> {
         let wanted = PAGE_PRESENT | PAGE_OF_FILE;
         self.look(memory, 0, [without, wanted | without], found)
+    }
+
+    /// Calls `found` with the stretches of pages that are not there, but without those of another
+    /// category, and those that are kept elsewhere.
+    pub fn absent(
+        &self,
+        memory: Range<u64>,
+        without: u64,
+        found: &mut dyn FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        let not_wanted = PAGE_PRESENT | PAGE_SWAPPED | without;
+        self.look(memory, 0, [not_wanted, not_wanted], found)
     }
 
     /// Looks for pages that have all of these categories, the first ones inverted, and marks them.
@@ -187,7 +199,7 @@ pub(super) fn file_of(thread: i32, fd: c_int) -> io::Result<File> {
 }
 
 /// Fails if so many descriptors are open that others of the recorder may soon find none.
-fn leaves_some(fd: RawFd) -> io::Result<()> {
+pub(super) fn leaves_some(fd: RawFd) -> io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     match limit.is_some_and(|limit| fd as u64 >= limit / 2) {
         true => Err(io::Error::other("too many descriptors")),

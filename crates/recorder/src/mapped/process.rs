@@ -13,8 +13,9 @@ use ring::when;
 
 use super::holes::Holes;
 use super::kernel::{Memory, Notices, PAGE_BYTES, file_of};
-use super::range::{Found, Scope, Touched, Watched, Whose, path_of};
+use super::range::{Found, Piece, Scope, Touched, Watched, Whose, path_of};
 use super::terms::Terms;
+use super::times::Timed;
 use crate::host;
 use crate::stored::Stored;
 
@@ -42,6 +43,8 @@ pub(super) struct Process {
     has_changed: bool,
     /// What is read is recorded as well.
     reads: bool,
+    /// Where times come from, if page faults tell.
+    timed: Option<Timed>,
 }
 
 impl Process {
@@ -56,7 +59,25 @@ impl Process {
             ends: false,
             has_changed: true,
             reads,
+            timed: None,
         })
+    }
+
+    /// From now on page faults tell when its pages are touched.
+    pub fn set_timed(&mut self, timed: Timed) {
+        self.timed = Some(timed);
+    }
+
+    /// Where times come from, if page faults tell.
+    pub fn timed(&self) -> Option<&Timed> {
+        self.timed.as_ref()
+    }
+
+    /// Says which page faults are wanted from now on.
+    pub fn says_what_is_watched(&self) {
+        if let Some(timed) = &self.timed {
+            timed.watch(self.watched.iter().map(|range| range.memory.clone()));
+        }
     }
 
     /// Whether its memory is still there.
@@ -371,21 +392,45 @@ impl Process {
         terms: &Terms,
         tell: &mut dyn FnMut(Stored),
     ) -> u64 {
-        let mut pages = 0;
-        let now = host::tsc();
-        let reads = self.reads;
-        for range in self.watched.iter_mut().filter(|range| reads || !range.is_noted) {
-            if !scope.has(range) {
+        let (mut pages, mut reads_in_order) = (0, Vec::new());
+        let mut touches = self.timed.as_ref().map(Timed::take).unwrap_or_default();
+        let (now, reads) = (host::tsc(), self.reads);
+        let mut tellings = Vec::new();
+        for (number, range) in self.watched.iter_mut().enumerate() {
+            let is_meant = scope.has(range) && (reads || !range.is_noted);
+            if !is_meant && touches.hull(&range.memory).is_none() {
                 continue;
             }
             let Ok(about) = range.file.metadata() else { continue };
             let since = range.since;
-            if scope.has_all(range) {
+            if is_meant && scope.has_all(range) {
                 (range.since, range.collected) = (now, Instant::now());
             }
-            let found = range.look(&self.memory, scope, reads, about.size());
+            let scope = is_meant.then_some(scope);
+            let found = range.look(&self.memory, scope, reads, about.size(), &mut touches);
+            if found.is_empty() {
+                continue;
+            }
             let whose = Whose { process: self.number, thread, since };
-            pages += range.tell(&self.memory, found, (whose, &about), terms, tell);
+            let telling = range.telling(whose, about, terms);
+            for piece in found {
+                if piece.kind == Found::Read
+                    && let Some(touch) = piece.touch
+                {
+                    reads_in_order.push((touch.last, number, tellings.len(), piece));
+                } else {
+                    pages += range.tell(&self.memory, piece, &telling, terms, tell);
+                }
+            }
+            tellings.push(telling);
+        }
+        reads_in_order.sort_by_key(|(last, ..)| *last);
+        for (_, number, telling, piece) in reads_in_order {
+            let range = &mut self.watched[number];
+            pages += range.tell(&self.memory, piece, &tellings[telling], terms, tell);
+        }
+        if let Some(timed) = &self.timed {
+            timed.give(touches);
         }
         pages
     }
@@ -397,9 +442,12 @@ impl Process {
         for range in self.watched.iter_mut().filter(has_holes) {
             let Ok(about) = range.file.metadata() else { continue };
             let filled = range.fill(&self.memory, range.memory.clone(), true).unwrap_or_default();
-            let found = filled.into_iter().map(|part| (part, Found::Filled)).collect();
             let whose = Whose { process: self.number, thread: None, since: range.since };
-            range.tell(&self.memory, found, (whose, &about), terms, tell);
+            let telling = range.telling(whose, about, terms);
+            for pages in filled {
+                let piece = Piece { pages, kind: Found::Filled, touch: None };
+                range.tell(&self.memory, piece, &telling, terms, tell);
+            }
         }
     }
 
@@ -442,7 +490,14 @@ mod tests {
 
     fn terms(rules: Vec<DataRule>) -> Terms {
         let rules = DataRules { rules, ..DataRules::default() };
-        Terms { rules, data_max: u64::MAX, every: Every::Auto, reads: false, spare: Arc::default() }
+        Terms {
+            rules,
+            data_max: u64::MAX,
+            every: Every::Auto,
+            reads: false,
+            by_faults: false,
+            spare: Arc::default(),
+        }
     }
 
     fn collect(process: &mut Process, terms: &Terms) -> Vec<(u64, Vec<u8>)> {

@@ -17,6 +17,7 @@ use syscalls::abi::memory::PAGE_STORED;
 use super::holes::Holes;
 use super::kernel::{Memory, PAGE_BYTES, file_of, read};
 use super::terms::Terms;
+use super::times::{Touch, Touches};
 use crate::stored::Stored;
 
 /// Maximum length of what one event tells.
@@ -61,11 +62,71 @@ pub(super) enum Found {
     Filled,
 }
 
+/// Pages that are told together.
+pub(super) struct Piece {
+    pub pages: Range<u64>,
+    pub kind: Found,
+    /// What page faults tell of all of them.
+    pub touch: Option<Touch>,
+}
+
+/// Pages that one thread reads one after the other, with no more ticks between them, are told
+/// together: some 10 us.
+const NEAR: u64 = 30_000;
+
+impl Piece {
+    /// Takes one more page that follows, if it is told together with these.
+    fn goes_on_with(&mut self, touch: Option<Touch>) -> bool {
+        let both = match (self.touch, touch) {
+            (None, None) => return true,
+            (Some(own), Some(next)) => Some((own, next)),
+            _ => None,
+        };
+        let is_read = self.kind == Found::Read;
+        let is_like = |(own, next): &(Touch, Touch)| {
+            let is_one = own.thread == next.thread && own.is_alone == next.is_alone;
+            let gap = next.first.checked_sub(own.last);
+            is_one && (!is_read || gap.is_some_and(|gap| gap <= NEAR))
+        };
+        let both = both.filter(is_like);
+        if let Some((own, next)) = both {
+            self.touch = Some(own.and(next));
+        }
+        both.is_some()
+    }
+}
+
+/// Adds the pages of a stretch, with what page faults tell of them.
+fn add_pieces(pages: Range<u64>, kind: Found, touches: &mut Touches, pieces: &mut Vec<Piece>) {
+    if touches.within(pages.clone()).next().is_none() {
+        return pieces.push(Piece { pages, kind, touch: None });
+    }
+    let first = pieces.len();
+    for page in pages.step_by(PAGE_BYTES as usize) {
+        let mut touch = touches.take(page);
+        if kind == Found::Read {
+            // It was read once.
+            touch = touch.map(|touch| Touch { last: touch.first, is_alone: true, ..touch });
+        }
+        if let Some(last) = pieces[first..].last_mut()
+            && last.goes_on_with(touch)
+        {
+            last.pages.end += PAGE_BYTES;
+        } else {
+            pieces.push(Piece { pages: page..page + PAGE_BYTES, kind, touch });
+        }
+    }
+}
+
 /// Pages, by their offsets in a file.
 #[derive(Clone, Default)]
 pub(super) struct Touched(HashSet<u64>);
 
 impl Touched {
+    fn has(&self, page: u64) -> bool {
+        self.0.contains(&page)
+    }
+
     /// Adds pages. Calls `found` with the stretches of those that are new.
     pub fn add(&mut self, offsets: Range<u64>, found: &mut dyn FnMut(Range<u64>)) {
         let mut new = offsets.start..offsets.start;
@@ -89,6 +150,8 @@ impl Touched {
 /// What a collection is about.
 pub(super) enum Scope {
     All,
+    /// Only what page faults tell of.
+    Touched,
     /// What was not collected later than that.
     Until(Option<Instant>),
     Memory(Range<u64>),
@@ -106,6 +169,7 @@ impl Scope {
     pub fn has(&self, range: &Watched) -> bool {
         match self {
             Scope::All => true,
+            Scope::Touched => false,
             Scope::Until(time) => time.is_none_or(|time| range.collected <= time),
             Scope::Memory(memory) => {
                 memory.start < range.memory.end && memory.end > range.memory.start
@@ -229,36 +293,73 @@ impl Watched {
         Ok(filled)
     }
 
-    /// Looks for what was touched since the last time. The file has that size.
+    /// Looks for what was touched since the last time. The file has that size. `scope`: `None` if it
+    /// is only asked what page faults tell of.
     pub fn look(
         &mut self,
         memory: &Memory,
-        scope: &Scope,
+        scope: Option<&Scope>,
         reads: bool,
         size: u64,
-    ) -> Vec<(Range<u64>, Found)> {
-        let mut found = Vec::new();
+        touches: &mut Touches,
+    ) -> Vec<Piece> {
+        let (mut found, mut pieces) = (Vec::new(), Vec::new());
         if reads {
-            // Private memory shows the file until it is stored to.
-            let without = if self.is_noted { 0 } else { PAGE_STORED };
-            let part = scope.part(self.memory.clone());
-            let (start, offset) = (self.memory.start, self.offset);
-            let touched = &mut self.touched;
-            let _ = memory.present(part, without, &mut |pages| {
-                let there = |at: u64| at - start + offset;
-                touched.add(there(pages.start)..there(pages.end), &mut |new| {
-                    let back = |at: u64| at - offset + start;
-                    found.push((back(new.start)..back(new.end), Found::Read));
-                });
-            });
+            self.look_for_reads(memory, scope, touches, &mut found);
         }
-        if !self.is_noted {
+        if let Some(scope) = scope.filter(|_| !self.is_noted) {
             let read = found.len();
             if self.look_for_stores(memory, scope, size, &mut found).is_err() {
                 found.truncate(read);
             }
         }
-        found
+        for (pages, kind) in found {
+            add_pieces(pages, kind, touches, &mut pieces);
+        }
+        pieces
+    }
+
+    fn look_for_reads(
+        &mut self,
+        memory: &Memory,
+        scope: Option<&Scope>,
+        touches: &mut Touches,
+        found: &mut Vec<(Range<u64>, Found)>,
+    ) {
+        // Private memory shows the file until it is stored to.
+        let without = if self.is_noted { 0 } else { PAGE_STORED };
+        let (start, offset) = (self.memory.start, self.offset);
+        let touched = &mut self.touched;
+        let mut add = |pages: Range<u64>, touches: &mut Touches| {
+            let there = |at: u64| at - start + offset;
+            // What was told before is not told again.
+            let told = touches.within(pages.clone()).filter(|page| touched.has(there(*page)));
+            told.collect::<Vec<_>>().into_iter().for_each(|page| _ = touches.take(page));
+            touched.add(there(pages.start)..there(pages.end), &mut |new| {
+                let back = |at: u64| at - offset + start;
+                found.push((back(new.start)..back(new.end), Found::Read));
+            });
+        };
+        let hull = touches.hull(&self.memory);
+        let part = scope.map(|scope| scope.part(self.memory.clone()));
+        let part = match (part, hull.clone()) {
+            (Some(part), Some(hull)) if !part.is_empty() => {
+                part.start.min(hull.start)..part.end.max(hull.end)
+            }
+            (Some(part), None) => part,
+            (_, Some(hull)) => hull,
+            (None, None) => return,
+        };
+        let _ = memory.present(part, without, &mut |pages| add(pages, touches));
+        // What was read, and went before it was looked at.
+        let Some(hull) = hull.filter(|_| !self.is_private && touches.hull(&self.memory).is_some())
+        else {
+            return;
+        };
+        let _ = memory.absent(hull, without, &mut |pages| {
+            let pages: Vec<u64> = touches.within(pages).collect();
+            pages.into_iter().for_each(|page| add(page..page + PAGE_BYTES, touches));
+        });
     }
 
     fn look_for_stores(
@@ -279,30 +380,35 @@ impl Watched {
         Ok(())
     }
 
-    /// Tells what was found, with the bytes that are there now. Returns the number of pages.
-    pub fn tell(
-        &mut self,
-        memory: &Memory,
-        found: Vec<(Range<u64>, Found)>,
-        (whose, about): (Whose, &Metadata),
-        terms: &Terms,
-        tell: &mut dyn FnMut(Stored),
-    ) -> u64 {
-        if found.is_empty() {
-            return 0;
-        }
+    /// What is said of all that is found at a time.
+    pub fn telling(&self, whose: Whose, about: Metadata, terms: &Terms) -> Telling {
         let file = path_of(&self.file, about.nlink() != 0);
         let (kept, is_hashed) = match terms.rules.of_path(&file) {
             DataMode::Full | DataMode::Chosen => (terms.data_max, false),
             DataMode::Hash => (0, true),
             DataMode::None => (0, false),
         };
-        let mut tell = |address, offset, bytes: Vec<u8>, is_read| {
+        Telling { whose, about, file, kept, is_hashed }
+    }
+
+    /// Tells what was found, with the bytes that are there now. Returns the number of pages.
+    pub fn tell(
+        &mut self,
+        memory: &Memory,
+        Piece { pages: stretch, kind, touch }: Piece,
+        telling: &Telling,
+        terms: &Terms,
+        tell: &mut dyn FnMut(Stored),
+    ) -> u64 {
+        let Telling { whose, about, file, kept, is_hashed } = telling;
+        let (kept, is_hashed) = (*kept, *is_hashed);
+        let mut tell = |address, offset, bytes: Vec<u8>| {
             tell(Stored {
-                is_read,
+                is_read: kind == Found::Read,
                 process: whose.process,
                 thread: whose.thread,
                 since: whose.since,
+                touch,
                 address,
                 offset,
                 kept: (bytes.len() as u64).min(kept) as usize,
@@ -313,37 +419,32 @@ impl Watched {
                 inode: about.ino(),
             });
         };
-        let mut pages = 0;
-        for (stretch, kind) in found {
-            if terms.reads && kind != Found::Read {
-                let stored = self.in_file(&stretch);
-                self.touched.add(stored, &mut |_| ());
-            }
-            pages += (stretch.end - stretch.start) / PAGE_BYTES;
-            let end = stretch.end.min(self.memory.end);
-            let mut at = stretch.start.max(self.memory.start);
-            while at < end {
-                let offset = self.offset + (at - self.memory.start);
-                let wanted =
-                    (end - at).min(STORED_BYTES_MAX).min(about.size().saturating_sub(offset));
-                let mut bytes = terms.spare.take();
-                match &self.reader {
-                    Some(file) => read(file, offset, wanted as usize, &mut bytes),
-                    None => memory.read(at, wanted as usize, &mut bytes),
-                }
-                let read = bytes.len() as u64;
-                match kind {
-                    _ if read == 0 => {}
-                    Found::Filled => each_not_zero(bytes, &mut |from, bytes| {
-                        tell(at + from, offset + from, bytes, false);
-                    }),
-                    _ => tell(at, offset, bytes, kind == Found::Read),
-                }
-                // What cannot be read lies behind the file's end, or is not there any more.
-                at += read.max(1).next_multiple_of(PAGE_BYTES);
-            }
+        if terms.reads && kind != Found::Read {
+            let stored = self.in_file(&stretch);
+            self.touched.add(stored, &mut |_| ());
         }
-        pages
+        let end = stretch.end.min(self.memory.end);
+        let mut at = stretch.start.max(self.memory.start);
+        while at < end {
+            let offset = self.offset + (at - self.memory.start);
+            let wanted = (end - at).min(STORED_BYTES_MAX).min(about.size().saturating_sub(offset));
+            let mut bytes = terms.spare.take();
+            match &self.reader {
+                Some(file) => read(file, offset, wanted as usize, &mut bytes),
+                None => memory.read(at, wanted as usize, &mut bytes),
+            }
+            let read = bytes.len() as u64;
+            match kind {
+                _ if read == 0 => {}
+                Found::Filled => each_not_zero(bytes, &mut |from, bytes| {
+                    tell(at + from, offset + from, bytes);
+                }),
+                _ => tell(at, offset, bytes),
+            }
+            // What cannot be read lies behind the file's end, or is not there any more.
+            at += read.max(1).next_multiple_of(PAGE_BYTES);
+        }
+        (stretch.end - stretch.start) / PAGE_BYTES
     }
 
     /// The parts before, in and behind other memory, each with whether it lies in it.
@@ -360,6 +461,16 @@ impl Watched {
             (Watched { memory, marked, offset, ..self.clone() }, is_in)
         })
     }
+}
+
+/// What is said of all that is found of some memory at a time.
+pub(super) struct Telling {
+    whose: Whose,
+    about: Metadata,
+    file: Vec<u8>,
+    /// Number of bytes to be kept, and whether a hash of all is.
+    kept: u64,
+    is_hashed: bool,
 }
 
 /// Who may have stored something, and since when.

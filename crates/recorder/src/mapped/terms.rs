@@ -25,6 +25,8 @@ pub(crate) struct Terms {
     pub every: Every,
     /// What is read is recorded as well.
     pub reads: bool,
+    /// Page faults say when, if the kernel lets them be seen.
+    pub by_faults: bool,
     /// Where buffers come from.
     pub spare: Arc<Spare>,
 }

@@ -51,6 +51,8 @@ pub const PAGE_STORED: u64 = 2;
 pub const PAGE_OF_FILE: u64 = 4;
 /// See [`PAGE_STORED`].
 pub const PAGE_PRESENT: u64 = 8;
+/// Kept elsewhere than in memory or the file.
+pub const PAGE_SWAPPED: u64 = 16;
 /// Flag of mremap: the old mapping stays.
 pub const MREMAP_DONTUNMAP: u64 = 4;
 /// Flag of mremap: the mapping may be moved.
