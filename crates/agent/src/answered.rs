@@ -3,6 +3,7 @@
 //! ```text
 //! agent: CALL -> given:  the result is set; what came out is in the program's memory already
 //!             -> again:  the call is made; if it came out otherwise, or has made a task: MADE -> given
+//!             -> led:    another call is made, as often as the supervisor says: MADE -> led, given
 //!             -> at site: the program is about to make it, where a debugger looks at it
 //! ```
 //!
@@ -20,6 +21,7 @@ use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_WRITE};
 use crate::arch::entry;
 use crate::arch::frames::Frame;
 use crate::arch::head::phase;
+use crate::arch::processor::time_stamp;
 use crate::asked::{ask, give_up, raise};
 use crate::call::Call;
 use crate::context::{Context, mask_all};
@@ -30,10 +32,10 @@ use crate::{exec, guards, memory, sigcalls, sys, tasks, used};
 const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
 /// Words of a `struct clone_args`.
 const WORDS_OF_CLONE: usize = 11;
-/// What remains of the flags of a clone: what concerns memory and signals.
+/// What remains of the flags of a clone: what concerns memory, signals and numbers of descriptors.
 const CLONE_KEPT: u64 = (raw::CLONE_VM | raw::CLONE_VFORK | raw::CLONE_SIGHAND | raw::CLONE_THREAD)
     as u64
-    | (raw::CLONE_SETTLS | raw::CLONE_CHILD_CLEARTID) as u64
+    | (raw::CLONE_FILES | raw::CLONE_SETTLS | raw::CLONE_CHILD_CLEARTID) as u64
     | raw::CLONE_CLEAR_SIGHAND;
 /// A debugger does not follow processes: for it they would be threads, as they end without a signal.
 const UNTRACED: u64 = raw::CLONE_UNTRACED as u64;
@@ -60,6 +62,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
         }
         entry::trap();
     };
+    let (word, args, expected) = lead(context, (word, args, expected));
     // SAFETY: every bit pattern is a `Reply`; the supervisor has written what is read of it.
     let reply = unsafe { reply.assume_init_ref() };
     match word {
@@ -83,6 +86,18 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
         _ => give_up(),
     }
     arrive(context, call, reply);
+}
+
+/// Makes the calls that the supervisor wants on real sockets, and tells what came out and how long it took.
+fn lead(context: &Context, mut answer: (u32, [u64; 6], u64)) -> (u32, [u64; 6], u64) {
+    while answer.0 == answer::LED {
+        let (_, args, number) = answer;
+        let began = time_stamp();
+        let ret = Call::new(number, &args).make();
+        let took = time_stamp().saturating_sub(began);
+        answer = ask(context, request::MADE, [ret as u64, took, 0, 0, 0, 0], [0; 2]);
+    }
+    answer
 }
 
 /// Has signals arrive before the call, which is not made.

@@ -1,6 +1,8 @@
 //! `reenact rerun`: executes the recorded program again, with its calls answered from the trace.
 
 pub mod args;
+mod client;
+mod enclosure;
 mod follower;
 mod gdb;
 mod result;
@@ -21,8 +23,8 @@ use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
 use render::lines::{self, Look};
 use render::text::Style;
 use rerun::{
-    Asked, Debugger, Divergence, Driver, Ending, Files, Message, Order, Reason, Setup, Shown,
-    Survey, What,
+    Asked, Debugger, Divergence, Driver, Ending, Files, Message, Network, Order, Reason, Setup,
+    Shown, Survey, What,
 };
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
@@ -33,7 +35,8 @@ use trace::event::EventKind;
 use crate::failure::Failure;
 use crate::record::AGENT;
 pub use crate::rerun::args::Args;
-use crate::rerun::args::OnFiles;
+use crate::rerun::args::{OnFiles, OnSockets};
+use crate::rerun::client::Runner;
 use crate::rerun::follower::{Follower, Found};
 use crate::rerun::gdb::Gdb;
 use crate::rerun::result::Done;
@@ -67,13 +70,36 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let text = "--root, --keep and --cold are for --files real: else no file is touched";
         return Err(Failure::Usage(text.into()));
     }
+    if args.client.is_some() && args.network != OnSockets::Live {
+        return Err(Failure::Usage("--client is for --network live".into()));
+    }
+    // Both must come before the first thread.
+    if args.network != OnSockets::Answer {
+        enclosure::enter()?;
+    }
+    let mut client = match &args.client {
+        Some(command) => Some(Runner::prepare(command, args.quiet || args.json)?),
+        None => None,
+    };
+    let network = match (&mut client, args.network) {
+        (Some(client), _) => Network::Live(Box::new(client.started()?)),
+        (None, OnSockets::Answer) => Network::Answer,
+        (None, _) => Network::Feed,
+    };
     let follower = match args.files {
         OnFiles::Answer => None,
         OnFiles::Real => Some(Follower::start(&args, &trace, survey.calls)?),
     };
     let files =
         follower.as_ref().map(|follower| Box::new(follower.files()) as Box<dyn Files + Send>);
-    let mut done = execute(&args, &trace, &survey, args.stop_at, None, files)?;
+    let made = Made { files, network };
+    let mut done = execute(&args, &trace, &survey, args.stop_at, None, made)?;
+    if let Some(client) = client
+        && matches!(done.ending, Ending::Same)
+    {
+        done.client = client.finish(args.stuck_after);
+        done.has_client = true;
+    }
     let found = match follower {
         None => None,
         Some(follower) => {
@@ -86,7 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let printed = if args.json { done.json(found.as_ref()) } else { Ok(()) };
     let is_same = matches!(done.ending, Ending::Same);
-    if is_same && (found.is_some() || args.json) {
+    if is_same && (found.is_some() || args.network != OnSockets::Answer || args.json) {
         message::note(&done.times_told());
     }
     let verdict = end(&args, &trace, done);
@@ -125,7 +151,7 @@ fn debug(args: &Args, trace: &Trace, survey: &Survey) -> Result<ExitCode, Failur
                 _ => continue,
             },
         };
-        let done = execute(args, trace, survey, Some(seq), Some(debugger), None)?;
+        let done = execute(args, trace, survey, Some(seq), Some(debugger), Made::default())?;
         match done.ending {
             Ending::Again { seq } => {
                 next = Some(seq);
@@ -170,6 +196,13 @@ fn end(args: &Args, trace: &Trace, done: Done) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Who makes calls beside the program.
+#[derive(Default)]
+struct Made {
+    files: Option<Box<dyn Files + Send>>,
+    network: Network,
+}
+
 /// Executes the program. Returns how that ended, and what is to be told if all is well.
 fn execute(
     args: &Args,
@@ -177,7 +210,7 @@ fn execute(
     survey: &Survey,
     stop_at: Option<u64>,
     debugger: Option<&mut Debugger>,
-    files: Option<Box<dyn Files + Send>>,
+    made: Made,
 ) -> Result<Done, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let first = &survey.first;
@@ -222,7 +255,8 @@ fn execute(
         };
         start_thread("wait", wait).map_err(|error| failed(&error))?
     };
-    let rules = replay::jail::rules_of_a_reader().map_err(|error| failed(&error))?;
+    let rules = replay::jail::rules_of_a_reader(args.network != OnSockets::Answer)
+        .map_err(|error| failed(&error))?;
     if rules.is_none() {
         message::warn("this kernel has no Landlock: the agent alone holds the program back");
     }
@@ -247,7 +281,8 @@ fn execute(
             stop_at,
             patience: args.stuck_after,
             debugger,
-            files,
+            files: made.files,
+            network: made.network,
             stimuli: args.stimuli.into(),
             now_hz: preamble.tsc_hz,
         };
@@ -295,6 +330,8 @@ fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Me
         times: driver.times(),
         wall: began.elapsed(),
         system_ns: 0,
+        client: None,
+        has_client: false,
     };
     let _ = io::stdout().flush();
     done
@@ -402,7 +439,7 @@ impl Observer for Glue {
         let supervisor::Asked { pid, tid, thread, what, args, more, answer, .. } = asked;
         let what = match what {
             request::CALL => What::Call { nr: more[0], args, reply_at: more[1] },
-            request::MADE => What::Made(args[0].cast_signed()),
+            request::MADE => What::Made { ret: args[0].cast_signed(), ticks: args[1] },
             request::BEGIN => What::Begin { parent: args[0] as u32 },
             request::IMAGE => What::Image { stack: args[0] },
             request::PAUSED => What::Paused,

@@ -73,6 +73,8 @@ pub enum Reason {
     Unexpected(&'static str),
     /// Memory of the program could not be read or written.
     Memory(String),
+    /// A peer of the program finds something else, or a real client does.
+    Peer(String),
     /// The program does not reach its next call.
     Stuck {
         /// How long was waited, in seconds.
@@ -110,6 +112,7 @@ impl fmt::Display for Reason {
             Reason::Image(text) => write!(f, "the program begins otherwise: {text}"),
             Reason::Unexpected(what) => write!(f, "{what} that was not recorded"),
             Reason::Memory(text) => write!(f, "memory of the program cannot be reached: {text}"),
+            Reason::Peer(text) => write!(f, "{text}"),
             Reason::Stuck { seconds } => {
                 write!(f, "the program has not come to its next call in {seconds} s")
             }
@@ -132,6 +135,10 @@ impl Reason {
             Reason::Image(_) => {
                 "another kernel or processor, another limit of the stack, or address-space randomisation \
                  that cannot be turned off here"
+            }
+            Reason::Peer(_) => {
+                "another client, one that asks by time or chance, or one with several connections at a \
+                 time, which come in another order"
             }
             Reason::Memory(_) => "the trace is damaged, or ptrace is forbidden here",
             Reason::Result { .. } => {

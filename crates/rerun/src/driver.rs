@@ -21,6 +21,7 @@ use crate::held::{Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::Loaded;
 use crate::memory::Memory;
+use crate::network::{Network, Player};
 use crate::pace::{Pace, Step};
 use crate::processes::{self, Processes};
 use crate::reply::{give_filling, give_path, give_signals};
@@ -29,6 +30,7 @@ use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::Stimuli;
 use crate::words::{raw, told};
 
+mod network;
 mod orders;
 mod times;
 mod turns;
@@ -57,6 +59,8 @@ pub struct Setup<'a> {
     pub debugger: Option<&'a mut Debugger>,
     /// Who makes its calls on files.
     pub files: Option<Box<dyn Files + Send>>,
+    /// What becomes of calls on sockets of TCP.
+    pub network: Network,
     /// Whether it waits for the outside.
     pub stimuli: Stimuli,
     /// Ticks per second of this machine.
@@ -89,6 +93,8 @@ pub struct Driver<'a> {
     processes: Processes,
     streams: Streams<'a>,
     pace: Pace,
+    /// Who plays the peers of real sockets.
+    player: Option<Player>,
     /// Calls that were answered.
     pub calls: u64,
     /// What was compared.
@@ -104,7 +110,7 @@ impl<'a> Driver<'a> {
         messages: Receiver<Message>,
         output: &'a mut Output<'a>,
     ) -> Driver<'a> {
-        let Setup { survey, stop_at, patience, debugger, files, stimuli, now_hz } = setup;
+        let Setup { survey, stop_at, patience, debugger, files, network, stimuli, now_hz } = setup;
         Driver {
             survey,
             messages,
@@ -122,6 +128,7 @@ impl<'a> Driver<'a> {
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
+            player: Player::new(network),
             pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files),
             calls: 0,
             counts: Counts::default(),
@@ -153,6 +160,7 @@ impl<'a> Driver<'a> {
     fn finish(&mut self) -> Result<(), Ending> {
         self.release(u64::MAX)?;
         self.rest()?;
+        self.finish_network()?;
         self.pace.catch_up(0).map_err(Ending::Failed)
     }
 
@@ -210,7 +218,10 @@ impl<'a> Driver<'a> {
         };
         self.processes.add(asked.pid);
         match asked.what {
-            What::Made(ret) => self.made(ret, asked)?,
+            What::Made { ret, .. } => match self.threads.get_mut(&asked.thread) {
+                Some(live) if live.is_led => live.led = Some(asked),
+                _ => self.made(ret, asked)?,
+            },
             What::Paused => {
                 let Asked { thread, answer, .. } = asked;
                 let (until, word) = (Until::Turn(thread), answer::DONE);
@@ -480,6 +491,7 @@ impl<'a> Driver<'a> {
             Fate::Never if self.is_in_turn(recorded) => self.left.push(asked),
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
+                let asked = self.beside((asked, reply_at), moment, call, row, contents)?;
                 let out = compare::outputs(call, memory, contents);
                 let out = out.map_err(|problem| problem.ending(seq, recorded))?;
                 for (at, bytes) in out {

@@ -19,8 +19,13 @@ pub enum What {
         /// Where its [`ring::Reply`] is.
         reply_at: u64,
     },
-    /// It has made a call again.
-    Made(i64),
+    /// It has made a call again, or one that it was led to.
+    Made {
+        /// The result.
+        ret: i64,
+        /// What a call took that it was led to, in ticks.
+        ticks: u64,
+    },
     /// It begins.
     Begin {
         /// The thread that has made it.
@@ -65,6 +70,10 @@ pub(crate) struct Live {
     pub asked: Option<Asked>,
     /// The call that it makes again.
     pub making: Option<Making>,
+    /// It is led from call to call.
+    pub is_led: bool,
+    /// It has made the one that it was led to.
+    pub led: Option<Asked>,
     /// When its last call began, in the recording.
     pub last_ns: u64,
     /// Its last call that was answered.
@@ -105,6 +114,8 @@ impl Live {
             tid: asked.tid,
             asked: None,
             making: None,
+            is_led: false,
+            led: None,
             last_ns: 0,
             last: None,
             file: None,

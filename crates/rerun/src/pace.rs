@@ -1,7 +1,7 @@
 //! What happens, until it is known what calls on files have taken: they may be made a little later than
 //! the program comes to them, as long as they come in the same order.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use ring::Standing;
@@ -35,6 +35,8 @@ pub(crate) struct Pace {
     timeline: Timeline,
     files: Option<Box<dyn Files + Send>>,
     steps: VecDeque<Step>,
+    /// What calls on real sockets took, in ticks, by their numbers.
+    network: HashMap<u64, u64>,
     /// Whether the program waits for the outside.
     waits: bool,
 }
@@ -43,7 +45,13 @@ impl Pace {
     /// `hz`: ticks per second of the recording, and of this machine.
     pub fn new(stimuli: Stimuli, hz: (u64, u64), files: Option<Box<dyn Files + Send>>) -> Pace {
         let waits = files.is_some() && stimuli == Stimuli::Recorded;
-        Pace { timeline: Timeline::new(stimuli, hz.0, hz.1), files, steps: VecDeque::new(), waits }
+        Pace {
+            timeline: Timeline::new(stimuli, hz.0, hz.1),
+            files,
+            steps: VecDeque::new(),
+            network: HashMap::new(),
+            waits,
+        }
     }
 
     /// What it took.
@@ -56,6 +64,11 @@ impl Pace {
         if let Some(files) = &mut self.files {
             files.begin(seq);
         }
+    }
+
+    /// A call was made on real sockets.
+    pub fn made(&mut self, seq: u64, ticks: u64) {
+        self.network.insert(seq, ticks);
     }
 
     /// Something happens.
@@ -91,7 +104,8 @@ impl Pace {
                         Some(files) => files.end(open.seq)?,
                         None => None,
                     };
-                    let outside = Duration::from_nanos(self.timeline.end(open, made));
+                    let network = self.network.remove(&open.seq);
+                    let outside = Duration::from_nanos(self.timeline.end(open, made, network));
                     if self.waits && !outside.is_zero() {
                         std::thread::sleep(outside.min(PAUSE_MAX));
                     }

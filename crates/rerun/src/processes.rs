@@ -73,6 +73,16 @@ impl Processes {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
+    /// A copy of a descriptor that a process has.
+    pub fn descriptor(&self, pid: i32, number: i32) -> Option<OwnedFd> {
+        let process = self.0.get(&pid)?;
+        // SAFETY: takes numbers; a descriptor that is returned is ours.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0);
+            i32::try_from(fd).ok().filter(|fd| *fd >= 0).map(|fd| OwnedFd::from_raw_fd(fd))
+        }
+    }
+
     /// Ends a process.
     pub fn end(&self, pid: i32) {
         if let Some(fd) = self.0.get(&pid) {

@@ -40,6 +40,10 @@ pub struct Times {
     pub files_ns: u64,
     /// Calls on files that were made.
     pub files_calls: u64,
+    /// The same of calls on real sockets.
+    pub network_ns: u64,
+    /// Calls on real sockets that were made.
+    pub network_calls: u64,
     /// What waits for the outside took in the recording, of all threads.
     pub outside_recorded_ns: u64,
     /// What they count in `elapsed_ns`.
@@ -224,9 +228,9 @@ impl Timeline {
         self.open.pop().map(|Reverse(next)| next)
     }
 
-    /// A call ends; if it was made, it took that long. Returns for how long it has waited for the
-    /// outside.
-    pub fn end(&mut self, open: Open, made_ns: Option<u64>) -> u64 {
+    /// A call ends; if it was made on files, or on sockets, it took that long. Returns for how long it has
+    /// waited for the outside.
+    pub fn end(&mut self, open: Open, made_ns: Option<u64>, network_ticks: Option<u64>) -> u64 {
         let Open { exit, thread, enter, kind, .. } = open;
         let Clock { at_ns: began, runs, .. } =
             self.clocks.get(&thread).copied().unwrap_or_default();
@@ -239,6 +243,17 @@ impl Timeline {
                 self.times.files_ns = self.times.files_ns.saturating_add(ns);
                 self.times.files_calls += 1;
                 began.saturating_add(ns)
+            }
+            // It was made when what it waits for was there.
+            (None, _) if network_ticks.is_some() => {
+                let ns = (network_ticks.unwrap_or(0) as f64 * self.now_ns) as u64;
+                self.times.network_ns = self.times.network_ns.saturating_add(ns);
+                self.times.network_calls += 1;
+                let after = self.last_of_others(thread).filter(|done| done.tsc >= enter);
+                let since = after.map_or(enter, |done| done.tsc);
+                let waited = self.recorded(exit.saturating_sub(since)).saturating_sub(ns);
+                outside = if waited > WAKING_NS && all_wait { waited } else { 0 };
+                after.map_or(began, |done| began.max(done.at_ns)).saturating_add(ns)
             }
             (None, Kind::Plain) if took < SHORT_NS => began.saturating_add(took),
             (None, Kind::Works) => began.saturating_add(took),
@@ -309,7 +324,7 @@ mod tests {
     fn ends(timeline: &mut Timeline, tsc: u64, made_ns: Option<u64>) -> u64 {
         let mut outside = 0;
         while let Some(open) = timeline.next_end(tsc) {
-            outside += timeline.end(open, made_ns);
+            outside += timeline.end(open, made_ns, None);
         }
         outside
     }
@@ -360,6 +375,20 @@ mod tests {
             // So does a wait for a peer that was not recorded.
             timeline.call(1, 1, 60 * MS, Some(110 * MS), Kind::Waits);
             assert_eq!(ends(&mut timeline, 110 * MS, None), counted);
+        }
+    }
+
+    #[test]
+    fn what_is_made_on_sockets_waits_for_nobody() {
+        for (stimuli, outside) in [(Stimuli::Asap, 0), (Stimuli::Recorded, 50 * MS - 700)] {
+            let mut timeline = timeline(stimuli);
+            timeline.call(1, 0, MS, Some(51 * MS), Kind::Plain);
+            let open = timeline.next_end(51 * MS).unwrap();
+            assert_eq!(timeline.end(open, None, Some(700)), outside);
+            let times = timeline.times();
+            assert_eq!((times.network_ns, times.network_calls), (700, 1));
+            assert_eq!(times.outside_recorded_ns, 50 * MS - 700);
+            assert_eq!(times.elapsed_ns, outside + 700);
         }
     }
 

@@ -282,6 +282,9 @@ pub mod answer {
     pub const TO_SITE: u32 = 11;
     /// To CALL: a debugger that traces the thread is told by a trap; then the thread asks again.
     pub const TRAP: u32 = 12;
+    /// To CALL and MADE: the call with the number that stands behind the arguments is to be made with these,
+    /// and its result to be told by MADE.
+    pub const LED: u32 = 13;
 }
 
 /// What a thread of a re-execution has used up to some moment.

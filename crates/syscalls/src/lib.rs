@@ -26,7 +26,7 @@ mod text;
 pub use act::{Act, Ids};
 pub use handler::{Handler, Settled};
 pub use shape::{
-    Again, Arg, ArgKind, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay, Ret,
-    Syscall, Variant,
+    Again, Arg, ArgKind, Beside, Classes, Dir, FlagSet, Gives, Len, Of, OpenFlags, Operand, Replay,
+    Ret, Syscall, Variant, WaitsOn,
 };
 pub use table::{by_name, by_number};

@@ -42,6 +42,8 @@ pub struct Syscall {
     pub cousin: Option<Cousin>,
     /// What a re-execution of the program does with it.
     pub again: Again,
+    /// What a re-execution does with it besides, on real sockets.
+    pub beside: Beside,
 }
 
 impl Syscall {
@@ -83,6 +85,11 @@ impl Syscall {
         self.variant(args).and_then(|variant| variant.again).unwrap_or(self.again)
     }
 
+    /// Returns what a re-execution does with a call with these arguments on real sockets.
+    pub fn beside_of(&self, args: &[u64; 6]) -> Beside {
+        self.variant(args).and_then(|variant| variant.beside).unwrap_or(self.beside)
+    }
+
     /// Returns the effect of a call with these arguments.
     pub fn act_of(&self, args: &[u64; 6]) -> Act {
         self.variant(args).and_then(|variant| variant.act).unwrap_or(self.act)
@@ -111,6 +118,8 @@ pub struct Variant {
     pub gives_until_exec: bool,
     /// What a re-execution does with it, if not as the row says.
     pub again: Option<Again>,
+    /// What a re-execution does with it on real sockets, if not as the row says.
+    pub beside: Option<Beside>,
 }
 
 /// What a re-execution of the program does with a call that has succeeded. One that has failed has
@@ -132,6 +141,60 @@ pub enum Again {
     Born,
     /// It does to memory what no trace holds: the program cannot be re-executed beyond it.
     Unknown,
+}
+
+/// What a re-execution does with a call if the program has real sockets, before its recorded result is
+/// given. One that has failed is not made, but for a connect that goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// It is made with the recorded arguments, if its descriptor is a real one.
+    Made,
+    /// The same if these are its level and option: such as change nobody's memory and rights.
+    MadeFor(&'static [(u64, u64)]),
+    /// It is made whatever its arguments lead to: real descriptors are the only ones there.
+    Always,
+    /// It is made, and its descriptor gets the recorded number.
+    Opens,
+    /// The same, if it is a stream of TCP.
+    OpensStream,
+    /// It gives a descriptor another number, and may close what has that.
+    Renumbers,
+    /// It is made with an address on the loopback.
+    Binds,
+    /// It is made with the address of a peer that is played.
+    Connects,
+    /// It is made once a peer has connected, and its descriptor gets the recorded number.
+    Accepts,
+    /// It is made once the recorded bytes are there.
+    Receives,
+    /// It is made, again for the rest if fewer bytes went out.
+    Sends,
+    /// The same with bytes of a file.
+    Copies,
+    /// It is made if the descriptor that is watched is a real one.
+    Watches,
+    /// It is made without waiting.
+    Waits {
+        /// What it looks at.
+        on: WaitsOn,
+        /// The argument with the time limit.
+        limit: u8,
+        /// The limit is in the memory behind it.
+        is_behind: bool,
+    },
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitsOn {
+    /// A list of descriptors.
+    List,
+    /// Sets of descriptors.
+    Sets,
+    /// What was said before.
+    Queue,
 }
 
 /// How a replay treats a call.

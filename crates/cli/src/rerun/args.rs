@@ -23,6 +23,7 @@ Examples:
   reenact record --rerunnable -o job.rnt -- ./job input
   reenact rerun job.rnt
   reenact rerun --stop-at 217 job.rnt
+  reenact rerun --network live --client 'curl -s http://localhost:8080/' server.rnt
   reenact rerun --gdb --stop-at 217 job.rnt
   reenact rerun --gdb job.rnt -- -batch -ex 'break main' -ex continue -ex backtrace")]
 pub struct Args {
@@ -70,6 +71,16 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
 
+    /// Calls on sockets of TCP, `answer`: get their recorded results; `feed`: are made as well, on real
+    /// sockets of a network that has only a loopback, with peers that send what was recorded; `live`: the
+    /// same, and --client connects to the program. What goes out and comes in is compared
+    #[arg(long, value_enum, default_value_t = OnSockets::Answer)]
+    pub network: OnSockets,
+
+    /// With --network live: the client, a line for the shell. It is started when the program waits for it
+    #[arg(long, value_name = "COMMAND", required_if_eq("network", "live"))]
+    pub client: Option<OsString>,
+
     /// Waits for what comes from outside (timers, peers and terminals that were not recorded), `asap`:
     /// take no time; `recorded`: take what they took. That is how they count in the result; with --files
     /// real the program waits for them as well
@@ -86,7 +97,7 @@ pub struct Args {
 
     /// Start gdb on the program, before its first call or that of --stop-at. `reenact goto SEQ` brings it
     /// to another call, also to an earlier one; `reenact when` tells where it is
-    #[arg(long, conflicts_with_all = ["files", "json"])]
+    #[arg(long, conflicts_with_all = ["files", "network", "json"])]
     pub gdb: bool,
 
     /// Arguments for gdb, after `--`
@@ -101,6 +112,17 @@ pub enum OnFiles {
     Answer,
     /// They are made as well.
     Real,
+}
+
+/// What becomes of calls on sockets.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnSockets {
+    /// They are answered.
+    Answer,
+    /// They are made, and the recorded peers are played.
+    Feed,
+    /// They are made, and a client runs again.
+    Live,
 }
 
 /// What becomes of waits for the outside.

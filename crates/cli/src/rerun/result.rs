@@ -31,6 +31,10 @@ pub struct Done {
     pub wall: Duration,
     /// CPU time of calls on files.
     pub system_ns: u64,
+    /// The exit code of the client, if there was one that has ended.
+    pub client: Option<i32>,
+    /// A client was there.
+    pub has_client: bool,
 }
 
 impl Done {
@@ -50,6 +54,12 @@ impl Done {
         if not_compared > 0 {
             text.push_str(&format!("; {not_compared} buffers are not whole in the trace"));
         }
+        match (self.has_client, self.client) {
+            (true, Some(0)) => text.push_str("; the client ended well"),
+            (true, Some(code)) => text.push_str(&format!("; the client ended with code {code}")),
+            (true, None) => text.push_str("; the client had not ended"),
+            (false, _) => {}
+        }
         if self.other_processor {
             text.push_str("; the processor has other features than the recorded one");
         }
@@ -63,9 +73,13 @@ impl Done {
         let [elapsed, user, files, outside] =
             [elapsed_ns, user_ns, files_ns, outside_recorded_ns].map(show_time);
         let counted = if outside_ns == 0 && outside_recorded_ns > 0 { ", not counted" } else { "" };
+        let network = match self.times.network_calls {
+            0 => String::new(),
+            calls => format!(", {calls} calls on sockets {}", show_time(self.times.network_ns)),
+        };
         format!(
-            "it takes {elapsed}: the program's CPU {user}, {} calls on files {files}; waits for the \
-             outside {outside}{counted}",
+            "it takes {elapsed}: the program's CPU {user}, {} calls on files {files}{network}; waits for \
+             the outside {outside}{counted}",
             self.times.files_calls
         )
     }
@@ -87,6 +101,8 @@ impl Done {
                     user_ns,
                     files_ns,
                     files_calls,
+                    network_ns,
+                    network_calls,
                     outside_recorded_ns,
                     outside_ns,
                 } = self.times;
@@ -111,6 +127,12 @@ impl Done {
                 json.key("system_ns").uint(self.system_ns);
                 json.key("files_ns").uint(files_ns);
                 json.key("files_calls").uint(files_calls);
+                json.key("network_ns").uint(network_ns);
+                json.key("network_calls").uint(network_calls);
+                match self.client {
+                    Some(code) => json.key("client_code").int(code.into()),
+                    None => json.key("client_code").null(),
+                }
                 json.key("outside_ns").uint(outside_ns);
                 json.key("outside_recorded_ns").uint(outside_recorded_ns);
                 match found {

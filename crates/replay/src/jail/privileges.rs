@@ -128,13 +128,16 @@ pub fn landlock<'a>(
 }
 
 /// Rules for a program that is executed again: it changes no file, uses no TCP, no abstract socket and no
-/// signal to the outside. `None` where the kernel has no Landlock.
-pub fn rules_of_a_reader() -> Result<Option<OwnedFd>, JailError> {
+/// signal to the outside. With a network of its own it may use TCP. `None` where the kernel has no Landlock.
+pub fn rules_of_a_reader(has_network: bool) -> Result<Option<OwnedFd>, JailError> {
     let failed = |error| JailError::plain(format!("cannot make Landlock rules: {error}"));
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(LANDLOCK))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(LANDLOCK)))
+        .and_then(|rules| match has_network {
+            true => Ok(rules),
+            false => rules.handle_access(AccessNet::from_all(LANDLOCK)),
+        })
         .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
         .and_then(|rules| rules.create())
         .map(Into::into)
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_reader_reads_and_changes_nothing() {
-        let Some(rules) = rules_of_a_reader().unwrap() else { return };
+        let Some(rules) = rules_of_a_reader(false).unwrap() else { return };
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "as it was\n").unwrap();

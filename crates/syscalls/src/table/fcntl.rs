@@ -17,11 +17,11 @@ const OP: Arg = one("op", &f::FCNTL);
 /// Variants by operation.
 #[rustfmt::skip]
 pub static VARIANTS: &[Variant] = &[
-    op(0, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS).does(Act::Duplicate),
+    op(0, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS).does(Act::Duplicate).beside(RENUMBERS),
     op(1, Ret::Hex, &[fd("fd"), OP]).replayed(NUMBERS),
-    op(2, Ret::Int, &[fd("fd"), OP, bits("arg", &f::FD_FLAGS)]).replayed(NUMBERS).does(Act::SetDescriptorFlags),
+    op(2, Ret::Int, &[fd("fd"), OP, bits("arg", &f::FD_FLAGS)]).replayed(NUMBERS).does(Act::SetDescriptorFlags).beside(BESIDE),
     op(3, Ret::Hex, &[fd("fd"), OP]),
-    op(4, Ret::Int, &[fd("fd"), OP, bits("arg", &f::OPEN)]).does(Act::SetStatusFlags),
+    op(4, Ret::Int, &[fd("fd"), OP, bits("arg", &f::OPEN)]).does(Act::SetStatusFlags).beside(BESIDE),
     op(5, Ret::Int, &[fd("fd"), OP, inout_struct("lock", &l::FLOCK)]),
     op(6, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]).does(Act::RecordLock { waits: false }),
     op(7, Ret::Int, &[fd("fd"), OP, in_struct("lock", &l::FLOCK)]).does(Act::RecordLock { waits: true }),
@@ -41,7 +41,7 @@ pub static VARIANTS: &[Variant] = &[
     op(1027, Ret::Int, &[fd("fd"), OP, int("arg")]).replayed(SIMULATED),
     op(1028, Ret::Int, &[fd("fd"), OP]).replayed(SIMULATED),
     op(1029, Ret::Int, &[fd("fd"), OP]).replayed(SIMULATED),
-    op(1030, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS).does(Act::Duplicate).until_exec(),
+    op(1030, Ret::Fd, &[fd("fd"), OP, int("arg")]).replayed(NUMBERS).does(Act::Duplicate).until_exec().beside(RENUMBERS),
     op(1031, Ret::Int, &[fd("fd"), OP, int("arg")]),
     op(1032, Ret::Int, &[fd("fd"), OP]).replayed(SIMULATED),
     op(1033, Ret::Int, &[fd("fd"), OP, bits("arg", &f::SEAL)]),

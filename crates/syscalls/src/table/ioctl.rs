@@ -84,7 +84,7 @@ pub static VARIANTS: &[Variant] = &[
     gets_int(0x541b, "FIONREAD").replayed(REAL),
     bare(0x541d, "TIOCCONS"),
     gives_int(0x5420, "TIOCPKT"),
-    gives_int(0x5421, "FIONBIO").replayed(REAL),
+    gives_int(0x5421, "FIONBIO").replayed(REAL).beside(BESIDE),
     bare(0x5422, "TIOCNOTTY"),
     gives_int(0x5423, "TIOCSETD"),
     gets_int(0x5424, "TIOCGETD"),

@@ -5,8 +5,8 @@ use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::operations::{Cousin, Queue};
 use crate::shape::{
-    Again, Arg, ArgKind, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand, Replay,
-    Ret, Syscall, Variant,
+    Again, Arg, ArgKind, Beside, Classes, Dir, FlagSet, Gives, Holder, Len, Of, OpenFlags, Operand,
+    Replay, Ret, Syscall, Variant, WaitsOn,
 };
 
 pub const NONE: Classes = Classes::NONE;
@@ -32,6 +32,28 @@ pub const REACHED: Again = Again::Reached;
 pub const PLACED: Again = Again::Placed;
 pub const BORN: Again = Again::Born;
 pub const UNKNOWN: Again = Again::Unknown;
+pub const BESIDE: Beside = Beside::Made;
+pub const ALWAYS_BESIDE: Beside = Beside::Always;
+pub const OPENS: Beside = Beside::Opens;
+pub const OPENS_STREAM: Beside = Beside::OpensStream;
+pub const RENUMBERS: Beside = Beside::Renumbers;
+pub const BINDS: Beside = Beside::Binds;
+pub const CONNECTS: Beside = Beside::Connects;
+pub const ACCEPTS: Beside = Beside::Accepts;
+pub const RECEIVES: Beside = Beside::Receives;
+pub const SENDS: Beside = Beside::Sends;
+pub const COPIES: Beside = Beside::Copies;
+pub const WATCHES: Beside = Beside::Watches;
+
+/// A wait with its time limit in this argument.
+pub const fn waits(on: WaitsOn, limit: u8) -> Beside {
+    Beside::Waits { on, limit, is_behind: false }
+}
+
+/// A wait with its time limit behind this argument.
+pub const fn waits_behind(on: WaitsOn, limit: u8) -> Beside {
+    Beside::Waits { on, limit, is_behind: true }
+}
 
 pub const REAL: Replay = Replay::Real;
 pub const NUMBERS: Replay = Replay::Numbers;
@@ -80,6 +102,7 @@ pub const fn family(
         queue: None,
         cousin: None,
         again: Again::Given,
+        beside: Beside::Nothing,
     }
 }
 
@@ -158,6 +181,11 @@ impl Syscall {
         Syscall { again, ..self }
     }
 
+    /// Sets what a re-execution does with it on real sockets.
+    pub const fn beside(self, beside: Beside) -> Syscall {
+        Syscall { beside, ..self }
+    }
+
     /// Its descriptors are closed by an exec, whatever the flags say.
     pub const fn until_exec(self) -> Syscall {
         Syscall { gives_until_exec: true, ..self }
@@ -177,6 +205,7 @@ pub const fn when(key_arg: u8, value: u64, ret: Ret, args: &'static [Arg]) -> Va
         act: None,
         gives_until_exec: false,
         again: None,
+        beside: None,
     }
 }
 
@@ -193,6 +222,7 @@ pub const fn when_set(key_arg: u8, bits: u64, ret: Ret, args: &'static [Arg]) ->
         act: None,
         gives_until_exec: false,
         again: None,
+        beside: None,
     }
 }
 
@@ -215,6 +245,7 @@ pub const fn when_field(
         act: None,
         gives_until_exec: false,
         again: None,
+        beside: None,
     }
 }
 
@@ -231,6 +262,7 @@ pub const fn otherwise(ret: Ret, args: &'static [Arg]) -> Variant {
         act: None,
         gives_until_exec: false,
         again: None,
+        beside: None,
     }
 }
 
@@ -248,6 +280,11 @@ impl Variant {
     /// Sets what a re-execution does with the variant, if not as the row says.
     pub const fn again(self, again: Again) -> Variant {
         Variant { again: Some(again), ..self }
+    }
+
+    /// Sets what a re-execution does with the variant on real sockets, if not as the row says.
+    pub const fn beside(self, beside: Beside) -> Variant {
+        Variant { beside: Some(beside), ..self }
     }
 
     /// Names the value that selects it.
