@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         trials.add("refused_with_what_to_do", Who::User, None, refused_with_what_to_do);
         trials.add("in_memory", Who::Root, None, in_memory);
         trials.add("on_a_fresh_image", Who::Root, image, on_a_fresh_image);
+        trials.add("some_directories", Who::Root, image.or(fuse), some_directories);
         trials.add("with_little_memory", Who::Root, memory, with_little_memory);
         trials.add("with_a_latency", Who::Root, fuse, with_a_latency);
         trials.add("as_files_are_used", Who::Root, fuse, as_files_are_used);
@@ -233,6 +234,8 @@ fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["--on", ".", "--limit", "speed=1"],
         &["--on", ".", "--memory", "1X"],
         &["--on", ".", "--limit", "iops=0"],
+        &["--on", ".", "--path", "srv"],
+        &["--on", ".", "--path", "/srv/../etc"],
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, bad))?;
         ensure!(outcome.status.code() == Some(2), "{bad:?}: {}", outcome.status);
@@ -248,6 +251,7 @@ fn refused_with_what_to_do(stage: &Stage, who: Who) -> Result<(), Complaint> {
         (&["--on", ".", "--memory", "64M"], "systemd-run"),
         (&["--on", ".", "--limit", "latency=1ms"], "--on DIR"),
         (&["--on", ".", "--cache", "cold"], "--cache warm"),
+        (&["--on", ".", "--path", "/srv"], "needs root"),
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, refused))?;
         let said = outcome.errors();
@@ -280,6 +284,32 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
     recorded.predicted(stage, &["--on", "mine.img", "--images", "."])?;
     let after = fs::read(&image).map_err(|error| error.to_string())?;
     ensure!(before == after, "the image was changed");
+    nothing_is_left(&recorded.place)
+}
+
+/// Only what is below the directories of --path lies on the configuration, for the actual command too.
+fn some_directories(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded_with(stage, who, &["--rerunnable"])?;
+    let work = recorded.place.work().display().to_string();
+    let line = format!(
+        "cd \"$REENACT_ROOT{work}\" && test \"$(cat was-there)\" = content && \
+         test \"$(stat -fc %T .)\" != tmpfs && \
+         test \"$(stat -c %d .)\" != \"$(stat -c %d \"$REENACT_ROOT\")\" && sleep 0.1"
+    );
+    let on = ["--on", "ext4", "--images", ".", "--image-size", "256M", "--path", &work];
+    let mut more = on.to_vec();
+    more.extend(["--method", "both", "--actual", &line]);
+    let all = recorded.predicted(stage, &more)?;
+    ensure!(all.len() == 2, "{} predictions", all.len());
+    for one in &all {
+        ensure!(number(one, "allocated_bytes") < 1e7, "programs lie elsewhere: {one}");
+        let written = number(one, "disk_written_bytes");
+        ensure!(written >= 8e6, "8 MiB were synced to the disk: {one}");
+    }
+    let mut more = on.to_vec();
+    more.extend(["--limit", "latency=5ms"]);
+    let all = recorded.predicted(stage, &more)?;
+    ensure!(number(exactly_one(&all)?, "seconds") >= 0.5, "requests took their time: {all:?}");
     nothing_is_left(&recorded.place)
 }
 
