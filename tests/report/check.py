@@ -82,7 +82,7 @@ def check_page(browser, width, dark):
         wrong.append(f"{where}: the page is {wide} pixels wide")
     drawn = browser.evaluate(DRAWN)
     expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set()) | ({"flame"} if HAS_CALLERS else set())
-    beside = ("replay", "other_run", "diff_")
+    beside = ("replay", "other_run", "diff_", "predicted")
     check(f"{where}: pictures", sorted(name for name in drawn if not name.startswith(beside)), sorted(expected))
     for name, it in drawn.items():
         # What has nothing to show says so; everything else leaves ink.
@@ -145,6 +145,24 @@ def check_flame(browser, drawn):
         wrong.append(f"flame: of {before} boxes {within} are left")
     browser.evaluate("document.querySelector('.flame button').click()")
     check("flame: all again", browser.evaluate(boxes), before)
+
+
+def check_predicted(browser, drawn):
+    """A bar for each time that was predicted or measured, as long as the time."""
+    table = browser.evaluate("JSON.parse(document.getElementById('data').textContent).predicted?.table")
+    if not table:
+        return
+    at = {column["key"]: index for index, column in enumerate(table["columns"])}
+    times = [row[at[key]] for row in table["rows"] for key in ("predicted_ns", "actual_ns") if row[at[key]] is not None]
+    bars = browser.evaluate("""[...document.querySelectorAll('[data-picture="predicted"] rect[data-ns]')].map((it) =>
+        [Number(it.dataset.ns), Number(it.getAttribute("width"))])""")
+    check("predicted: bars", [ns for ns, _ in bars], [number(ns) for ns in times])
+    check("predicted: bars that it tells of", drawn["predicted"]["bars"], len(times))
+    longest, width = max(bars)
+    for ns, wide in bars:
+        if abs(wide - max(1, width * ns / longest)) > 0.5:
+            wrong.append(f"predicted: {ns} ns are {wide} wide where {longest} are {width}")
+    check("predicted: rows", drawn["predicted_table"]["rows"], len(table["rows"]))
 
 
 def check_kernel(browser, drawn):
@@ -260,6 +278,7 @@ with Browser() as browser:
     check_numbers(browser, drawn)
     if HAS_CALLERS:
         check_flame(browser, drawn)
+    check_predicted(browser, drawn)
     if HAS_KERNEL:
         check_kernel(browser, drawn)
     if stat("calls")["count"] > 0:

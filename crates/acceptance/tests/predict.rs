@@ -19,10 +19,13 @@ fn main() -> ExitCode {
         trials.add_for_both("in_a_directory", None, in_a_directory);
         trials.add_for_both("executed_again", None, executed_again);
         trials.add_for_both("a_command_that_fails", None, a_command_that_fails);
+        let no_browser = trials::missing(&["chromium", "python3"]);
+        trials.add("in_a_report", Who::User, no_browser, in_a_report);
         trials.add_for_both("words_that_make_no_sense", None, words_that_make_no_sense);
         trials.add("refused_with_what_to_do", Who::User, None, refused_with_what_to_do);
         trials.add("in_memory", Who::Root, None, in_memory);
         trials.add("on_a_fresh_image", Who::Root, image, on_a_fresh_image);
+        trials.add("some_directories", Who::Root, image.or(fuse), some_directories);
         trials.add("with_little_memory", Who::Root, memory, with_little_memory);
         trials.add("with_a_latency", Who::Root, fuse, with_a_latency);
         trials.add("as_files_are_used", Who::Root, fuse, as_files_are_used);
@@ -181,6 +184,48 @@ fn a_command_that_fails(stage: &Stage, who: Who) -> Result<(), Complaint> {
     nothing_is_left(&recorded.place)
 }
 
+/// The page of a recording takes its predictions, and no others.
+fn in_a_report(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded(stage, who)?;
+    let place = &recorded.place;
+    let more = ["--on", ".", "--on", "./", "--repeat", "2", "--actual", "sleep 0.1"];
+    let mut predict = place.command(&stage.reenact);
+    predict.args(["predict", "--json"]).args(more).arg(&recorded.trace);
+    let said = place.run(&mut predict)?.success("predict")?.text();
+    place.write("predicted.json", said.as_bytes())?;
+    let page = place.path("traces/page.html");
+    let report = |of: &std::path::Path, prediction: &str| {
+        let mut command = place.command(&stage.reenact);
+        command.args(["report", "--force", "--output"]).arg(&page).arg(of);
+        place.run(command.args(["--prediction", prediction]))
+    };
+    report(&recorded.trace, "predicted.json")?.success("report")?;
+    let mut check = Command::new("python3");
+    let script = acceptance::stage::repository().join("tests/report/check.py");
+    check.arg(script).arg(&stage.reenact).arg(&recorded.trace).arg(&page);
+    let outcome = place.run(check.env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    ensure!(outcome.status.success(), "the page:\n{}{}", outcome.text(), outcome.errors());
+    let text = fs::read_to_string(&page).map_err(|error| error.to_string())?;
+    let (_, data) = text.split_once("\"predicted\":").ok_or("the page has no predictions")?;
+    let predicted = &serde_json::Deserializer::from_str(data).into_iter::<Value>().next();
+    let Some(Ok(predicted)) = predicted else { return Err("the data is no JSON".into()) };
+    let said: Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+    let rows = predicted["table"]["rows"].as_array().ok_or("no rows")?;
+    ensure!(rows.len() == 2 && rows[1][0] == "./", "{rows:?}");
+    let ns = rows[0][5].as_f64().unwrap_or(-1.0);
+    let seconds = number(&said["predictions"][0], "seconds");
+    ensure!((ns / 1e9 - seconds).abs() < 1e-6, "{ns} ns are not {seconds} s");
+    for (file, hint) in [("work.py", "predict --json"), ("missing.json", "No such file")] {
+        let outcome = report(&recorded.trace, file)?;
+        let said = outcome.errors();
+        ensure!(outcome.status.code() == Some(1) && said.contains(hint), "{file}: {said}");
+    }
+    let other = self::recorded(stage, who)?;
+    let outcome = report(&other.trace, "predicted.json")?;
+    ensure!(outcome.errors().contains("another recording"), "it said {}", outcome.errors());
+    Ok(())
+}
+
 fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = recorded(stage, who)?;
     for bad in [
@@ -189,6 +234,8 @@ fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["--on", ".", "--limit", "speed=1"],
         &["--on", ".", "--memory", "1X"],
         &["--on", ".", "--limit", "iops=0"],
+        &["--on", ".", "--path", "srv"],
+        &["--on", ".", "--path", "/srv/../etc"],
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, bad))?;
         ensure!(outcome.status.code() == Some(2), "{bad:?}: {}", outcome.status);
@@ -204,6 +251,7 @@ fn refused_with_what_to_do(stage: &Stage, who: Who) -> Result<(), Complaint> {
         (&["--on", ".", "--memory", "64M"], "systemd-run"),
         (&["--on", ".", "--limit", "latency=1ms"], "--on DIR"),
         (&["--on", ".", "--cache", "cold"], "--cache warm"),
+        (&["--on", ".", "--path", "/srv"], "needs root"),
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, refused))?;
         let said = outcome.errors();
@@ -236,6 +284,32 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
     recorded.predicted(stage, &["--on", "mine.img", "--images", "."])?;
     let after = fs::read(&image).map_err(|error| error.to_string())?;
     ensure!(before == after, "the image was changed");
+    nothing_is_left(&recorded.place)
+}
+
+/// Only what is below the directories of --path lies on the configuration, for the actual command too.
+fn some_directories(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded_with(stage, who, &["--rerunnable"])?;
+    let work = recorded.place.work().display().to_string();
+    let line = format!(
+        "cd \"$REENACT_ROOT{work}\" && test \"$(cat was-there)\" = content && \
+         test \"$(stat -fc %T .)\" != tmpfs && \
+         test \"$(stat -c %d .)\" != \"$(stat -c %d \"$REENACT_ROOT\")\" && sleep 0.1"
+    );
+    let on = ["--on", "ext4", "--images", ".", "--image-size", "256M", "--path", &work];
+    let mut more = on.to_vec();
+    more.extend(["--method", "both", "--actual", &line]);
+    let all = recorded.predicted(stage, &more)?;
+    ensure!(all.len() == 2, "{} predictions", all.len());
+    for one in &all {
+        ensure!(number(one, "allocated_bytes") < 1e7, "programs lie elsewhere: {one}");
+        let written = number(one, "disk_written_bytes");
+        ensure!(written >= 8e6, "8 MiB were synced to the disk: {one}");
+    }
+    let mut more = on.to_vec();
+    more.extend(["--limit", "latency=5ms"]);
+    let all = recorded.predicted(stage, &more)?;
+    ensure!(number(exactly_one(&all)?, "seconds") >= 0.5, "requests took their time: {all:?}");
     nothing_is_left(&recorded.place)
 }
 

@@ -39,6 +39,10 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
+    /// Build into a directory that is not empty
+    #[arg(long)]
+    overwrite: bool,
+
     /// Take no more than this of the file system, such as 10G [default: most of what is free]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     max_size: Option<u64>,
@@ -56,7 +60,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
     source::warn_of(&args.trace, &trace);
-    let root = empty_directory(&args.directory)?;
+    let root = directory(&args.directory, args.overwrite)?;
     let progress = Progress::new(&trace, 1);
     let fail = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!("{}: {error}", args.trace.display()))
@@ -77,13 +81,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn empty_directory(path: &Path) -> Result<File, Failure> {
+fn directory(path: &Path, overwrite: bool) -> Result<File, Failure> {
     let fail = |error: io::Error| Failure::Failed(format!("{}: {error}", path.display()));
     let directory =
         Directory::open_or_make(path).map_err(|error| Failure::Failed(error.to_string()))?;
-    if !directory.is_empty().map_err(fail)? {
+    if !overwrite && !directory.is_empty().map_err(fail)? {
         return Err(Failure::Failed(format!(
-            "{}: the directory is not empty; name one that is, or a new one",
+            "{}: the directory is not empty; name one that is, or a new one, or --overwrite",
             path.display()
         )));
     }

@@ -33,6 +33,7 @@ use result::{Prediction, Report};
 Examples:
   reenact predict db.rnt --on ext4 --on xfs --on btrfs+zlib
   reenact predict db.rnt --on ext4 --memory 64M,256M,1G --cache cold
+  reenact predict db.rnt --on ext4 --path /var/lib/db --limit latency=1ms
   reenact predict make.rnt --on ext4 --limit latency=500us,read=100MB/s
   reenact predict db.rnt --on /mnt/nvme --repeat 5 --json > elsewhere.json
   reenact predict db.rnt --on tmpfs --actual 'cd \"$REENACT_ROOT\"/srv/db && ./load'")]
@@ -55,6 +56,12 @@ pub struct Args {
     /// between them; several times for several configurations. Needs root
     #[arg(long, value_name = "LIMITS", value_parser = limits)]
     limit: Vec<Limits>,
+
+    /// Only what is below this directory lies there, such as a database on a volume: all other files, such as
+    /// programs and libraries, lie with the disk images, on a disk of this machine; several times for
+    /// several [default: all files]. Needs root
+    #[arg(long, value_name = "DIR", value_parser = directory)]
+    path: Vec<PathBuf>,
 
     /// How it is predicted: `replay` makes the recorded calls again, `rerun` executes the program again
     /// with its calls on files made for real, `both`
@@ -142,12 +149,6 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let configurations = configurations(args);
     // SAFETY: geteuid has no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
-    if !is_root {
-        let mut refused = configurations.iter().map(|one| run::refused_without_root(one, cold));
-        if let Some(why) = refused.find_map(|why| why) {
-            return Err(Failure::Failed(format!("predict: {why}")));
-        }
-    }
     let images = args.images.clone().unwrap_or_else(std::env::temp_dir);
     let reenact = std::env::current_exe()
         .map_err(|error| Failure::Failed(format!("predict: our own program: {error}")))?;
@@ -156,8 +157,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     job.image_bytes = args.image_size;
     job.cold = cold;
     job.program_bytes = args.program_memory;
-    if is_root && !configurations.iter().all(|one| one.place.is_for_anybody() && !one.limits.any())
-    {
+    job.paths.clone_from(&args.path);
+    if !is_root {
+        let mut refused = configurations.iter().map(|one| run::refused_without_root(one, &job));
+        if let Some(why) = refused.find_map(|why| why) {
+            return Err(Failure::Failed(format!("predict: {why}")));
+        }
+    }
+    let mounts = |one: &Configuration| !one.place.is_for_anybody() || one.limits.any();
+    if is_root && (configurations.iter().any(mounts) || !args.path.is_empty()) {
         keep_mounts_to_ourselves().map_err(failed)?;
     }
     if !args.memory.is_empty() && !job.hold_trace().map_err(failed)? {
@@ -174,7 +182,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     for configuration in &configurations {
         report.predictions.extend(predict(args, &job, configuration));
     }
-    let failures = report.predictions.iter().filter(|one| one.failed.is_some()).count();
+    let failures = report.predictions.iter().filter(|one| !one.is_there()).count();
     let printed = if args.json { report.json() } else { report.text() };
     let verdict = match failures {
         0 => Ok(ExitCode::SUCCESS),
@@ -244,6 +252,18 @@ fn tell(number: u32, of: u32, what: &str, how: &str) {
     }
 }
 
+/// A directory of the recording, by its absolute path.
+fn directory(text: &str) -> Result<PathBuf, String> {
+    use std::path::Component;
+    let path = PathBuf::from(text);
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || path.parent().is_none() || !path.components().all(plain) {
+        return Err(format!("'{text}' is no absolute path of a directory below /, without '..'"));
+    }
+    // One slash between two names, and none at the end.
+    Ok(path.components().collect())
+}
+
 /// What can be limited.
 #[derive(ValueEnum, Clone, Copy)]
 enum Limited {
@@ -285,6 +305,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn directories_are_absolute() {
+        assert_eq!(directory("/srv//db/"), Ok(PathBuf::from("/srv/db")));
+        for bad in ["", "/", "srv", "/srv/../etc", "."] {
+            assert!(directory(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn limits_are_understood() {

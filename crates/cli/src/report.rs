@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use render::amounts::{counted, show_size};
-use report_page::{Beside, Comparison, OtherRun, Wanted};
+use report_page::{Beside, Comparison, OtherRun, Predictions, Wanted};
 use trace::Trace;
 
 use crate::failure::Failure;
@@ -32,7 +32,8 @@ Examples:
   reenact report sqlite3.rnt -o monday.html
   reenact report after.rnt --compare before.rnt
   reenact report make.rnt --detail 1.25s..1.3s
-  reenact replay sqlite3.rnt --json > replay.json; reenact report sqlite3.rnt --replay replay.json")]
+  reenact replay sqlite3.rnt --json > replay.json; reenact report sqlite3.rnt --replay replay.json
+  reenact predict db.rnt --on ext4 --on xfs --json > p.json; reenact report db.rnt --prediction p.json")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
@@ -49,6 +50,10 @@ pub struct Args {
     /// Compare with a replay: what `reenact replay --json` printed
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+
+    /// Show how long the program takes elsewhere: what `reenact predict --json` printed
+    #[arg(long, value_name = "FILE")]
+    prediction: Option<PathBuf>,
 
     /// Show what changed since another recording, as `reenact diff FILE TRACE` does
     #[arg(long, value_name = "FILE")]
@@ -85,6 +90,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let found = format!("{replay}: this is a replay of another recording than {trace}");
         return Err(Failure::Failed(found));
     }
+    let predictions = args.prediction.as_deref().map(Predictions::read).transpose();
+    let predictions = predictions.map_err(Failure::Failed)?;
+    if let (Some(file), Some(predictions)) = (&args.prediction, &predictions)
+        && !predictions.is_of(trace.preamble())
+    {
+        let (trace, file) = (path.display(), file.display());
+        let found = format!("{file}: these predictions are of another recording than {trace}");
+        return Err(Failure::Failed(found));
+    }
     // Create the output before the work, so that an error comes at once.
     let page = args.output.clone().unwrap_or_else(|| page_of(&path));
     let replaces = args.force || (args.output.is_none() && is_report(&page));
@@ -93,7 +107,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let gathered = report_page::gather(&trace, &wanted);
     let out = BufWriter::new(file);
     let other = args.compare.as_deref().map(|other| since(other, &path, &trace)).transpose()?;
-    let beside = Beside { replay: comparison, other };
+    let beside = Beside { replay: comparison, other, predictions };
     let bytes = report_page::write(out, &trace, &gathered, &beside)?;
     pending.keep().map_err(Failure::Failed)?;
     let is_file = page.as_os_str() != "-";
@@ -187,7 +201,7 @@ pub mod tests {
             &mut bytes,
             trace,
             &report_page::gather(trace, &Wanted::default()),
-            &Beside { replay: None, other: None },
+            &Beside::default(),
         )
         .expect("memory takes everything");
         String::from_utf8(bytes).expect("a page is text")

@@ -19,13 +19,19 @@ pub struct Ground {
     /// Slows the files down; unmounted before what is below.
     volume: Option<Volume>,
     mounted: Option<Mounted>,
+    /// Parts of the place, bound into a root that lies elsewhere.
+    bound: Vec<Mounted>,
     /// What stands for `/`.
     root: PathBuf,
+    /// The directory of the place that has the files: the root, or what is bound into it.
+    measured: PathBuf,
     /// Of the block device.
     device: Option<(u32, u32)>,
     /// Bytes in use before anything was there.
     used_before: u64,
     around: TempDir,
+    /// Has the root, where it lies elsewhere.
+    home: Option<TempDir>,
 }
 
 /// A mount that ends with this.
@@ -59,11 +65,12 @@ pub fn keep_mounts_to_ourselves() -> Result<(), Error> {
 
 impl Ground {
     /// Makes it: an image of `size` bytes in `images`, where one is needed. `slowed` has limits by FUSE.
+    /// If there are `paths`, only what is below them lies there, and all else in `images`.
     pub fn lay(
         configuration: &Configuration,
-        images: &Path,
-        size: u64,
+        (images, size): (&Path, u64),
         slowed: Option<&Limits>,
+        paths: &[PathBuf],
     ) -> Result<Ground, Error> {
         let place = &configuration.place;
         let below = match place {
@@ -76,10 +83,13 @@ impl Ground {
         let mut ground = Ground {
             volume: None,
             mounted: None,
+            bound: Vec::new(),
             root: around.path().join("root"),
+            measured: PathBuf::new(),
             device: None,
             used_before: 0,
             around,
+            home: None,
         };
         match place {
             Place::Directory(_) => {}
@@ -111,8 +121,47 @@ impl Ground {
         }
         let root = &ground.root;
         fs::create_dir(root).map_err(Error::of(root.display()))?;
+        ground.measured.clone_from(root);
         ground.used_before = ground.used();
+        if !paths.is_empty() {
+            ground.bind(images, paths)?;
+        }
         Ok(ground)
+    }
+
+    /// Makes a root in `images`, and binds directories of the place into it.
+    fn bind(&mut self, images: &Path, paths: &[PathBuf]) -> Result<(), Error> {
+        let mut named = tempfile::Builder::new();
+        let home = named.prefix("reenact-predict-").tempdir_in(images);
+        let home = home.map_err(Error::of(images.display()))?;
+        self.root = self.home.insert(home).path().join("root");
+        for (number, path) in outermost(paths).into_iter().enumerate() {
+            let from = self.measured.join(number.to_string());
+            let at = self.root.join(path.strip_prefix("/").unwrap_or(path));
+            fs::create_dir(&from).map_err(Error::of(from.display()))?;
+            fs::create_dir_all(&at).map_err(Error::of(at.display()))?;
+            let bound = rustix::mount::mount_bind(&from, &at);
+            bound.map_err(|error| Error::Failed(format!("{}: {error}", at.display())))?;
+            self.bound.push(Mounted(at));
+        }
+        Ok(())
+    }
+
+    /// Whether replays find directories in the root that were made for them.
+    pub fn is_bound(&self) -> bool {
+        !self.bound.is_empty()
+    }
+
+    /// Limits of a volume hold from now on, or no more.
+    pub fn limit(&self, holds: bool) {
+        self.volume.iter().for_each(|volume| volume.limit(holds));
+    }
+
+    /// Bytes that the block device has read and written so far, if there is one.
+    pub fn moved(&self) -> Option<(u64, u64)> {
+        let (major, minor) = self.device?;
+        let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+        moved(&stat)
     }
 
     /// What stands for `/`: an empty directory.
@@ -123,9 +172,11 @@ impl Ground {
     /// Lets other users pass through the directories above it, as servers run as some; what is below has
     /// its recorded permissions.
     pub fn let_pass(&self) -> Result<(), Error> {
-        let around = self.around.path();
-        let passable = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(around, passable).map_err(Error::of(around.display()))
+        for above in [Some(&self.around), self.home.as_ref()].into_iter().flatten() {
+            let passable = fs::Permissions::from_mode(0o711);
+            fs::set_permissions(above, passable).map_err(Error::of(above.path().display()))?;
+        }
+        Ok(())
     }
 
     /// Its block device, if it has one.
@@ -152,13 +203,13 @@ impl Ground {
         self.write_back();
         match &self.mounted {
             Some(_) => self.used().saturating_sub(self.used_before),
-            None => Tree::open(&self.root).map_or(0, |tree| tree.allocated_bytes()),
+            None => Tree::open(&self.measured).map_or(0, |tree| tree.allocated_bytes()),
         }
     }
 
     /// First what the volume's client holds, then what is below.
     fn write_back(&self) {
-        for directory in [&self.root, self.top()] {
+        for directory in [&self.root, &self.measured, self.top()] {
             let _ = File::open(directory).map(rustix::fs::syncfs);
         }
     }
@@ -232,10 +283,28 @@ fn run(command: &mut Command, remedy: &str) -> Result<String, Error> {
 
 impl Drop for Ground {
     fn drop(&mut self) {
+        self.bound.clear();
         self.volume = None;
         self.mounted = None;
         unlock(self.around.path());
+        self.home.iter().for_each(|home| unlock(home.path()));
     }
+}
+
+/// Leaves out directories that are below others, and `/` with all.
+fn outermost(paths: &[PathBuf]) -> Vec<&Path> {
+    let below = |path: &Path| paths.iter().any(|other| other != path && path.starts_with(other));
+    let mut all: Vec<&Path> =
+        paths.iter().map(PathBuf::as_path).filter(|path| !below(path)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Reads bytes read and written out of what the kernel says of a block device, in sectors of 512 bytes.
+fn moved(stat: &str) -> Option<(u64, u64)> {
+    let sectors = |at: usize| stat.split_whitespace().nth(at)?.parse::<u64>().ok();
+    Some((sectors(2)?.saturating_mul(512), sectors(6)?.saturating_mul(512)))
 }
 
 /// Makes directories that a replay has closed removable by their owner.
@@ -245,5 +314,23 @@ fn unlock(directory: &Path) {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             unlock(&entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_bound_once() {
+        let paths = ["/srv/db/x", "/srv/db", "/srv/dbx", "/srv/db"].map(PathBuf::from);
+        assert_eq!(outermost(&paths), [Path::new("/srv/db"), Path::new("/srv/dbx")]);
+    }
+
+    #[test]
+    fn sectors_are_counted() {
+        let stat = "  10 0 8 1 20 0 3 4 0 5 6\n";
+        assert_eq!(moved(stat), Some((8 * 512, 3 * 512)));
+        assert_eq!((moved("1 2 3"), moved("a b c d e f g")), (None, None));
     }
 }

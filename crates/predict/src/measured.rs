@@ -17,6 +17,8 @@ pub struct Measured {
     pub system_s: f64,
     /// Bytes that were allocated for files, by the file system where it is our own.
     pub allocated_bytes: u64,
+    /// Bytes that the disk read and wrote while it ran, where the disk is the run's own.
+    pub moved: Option<[u64; 2]>,
     /// Time of calls by name.
     pub calls: BTreeMap<String, Change>,
     /// Results that came out otherwise, or calls that differed.
@@ -72,6 +74,7 @@ impl Measured {
             calls,
             different: mismatches("return") + mismatches("data"),
             incomplete: said["stopped"].as_str().map(String::from),
+            ..Measured::default()
         })
     }
 

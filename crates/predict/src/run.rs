@@ -1,6 +1,7 @@
 //! One run on one configuration: lays out the file system, starts the replay (or the program), lets it
 //! build its files, sets the limits, and measures.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +16,7 @@ use crate::configuration::{Configuration, Limits};
 use crate::ground::Ground;
 use crate::group::{self, Controllers, Group};
 use crate::measured::Measured;
-use crate::pinned::Pinned;
+use crate::pinned::{self, Pinned};
 
 /// How often the memory that a run has for itself is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -38,10 +39,12 @@ pub struct Job {
     pub cold: bool,
     /// Memory that the recorded program had for itself, which a replay does not use.
     pub program_bytes: u64,
+    /// Directories of the recording whose files lie there; if there are none, all files do.
+    pub paths: Vec<PathBuf>,
     /// What this machine's control groups can do.
     pub controllers: Controllers,
-    /// Keeps the trace in memory.
-    pinned: Option<Pinned>,
+    /// Keeps the trace in memory, and our program.
+    pinned: Vec<Pinned>,
 }
 
 impl Job {
@@ -54,15 +57,19 @@ impl Job {
             image_bytes: 16 << 30,
             cold: false,
             program_bytes: 0,
+            paths: Vec::new(),
             controllers: Controllers::here(),
-            pinned: None,
+            pinned: Vec::new(),
         }
     }
 
-    /// Reads the trace into memory and keeps it there. Returns false if that cannot be.
+    /// Reads the trace and our program into memory and keeps them there. Returns false if that cannot be
+    /// for the trace.
     pub fn hold_trace(&mut self) -> Result<bool, Error> {
-        self.pinned = Pinned::hold(&self.trace).map_err(Error::of(self.trace.display()))?;
-        Ok(self.pinned.is_some())
+        let trace = Pinned::hold(&self.trace).map_err(Error::of(self.trace.display()))?;
+        let held = trace.is_some();
+        self.pinned = trace.into_iter().chain(pinned::hold_program()).collect();
+        Ok(held)
     }
 }
 
@@ -104,16 +111,19 @@ struct Stand<'a> {
     group: Group,
     configuration: &'a Configuration,
     job: &'a Job,
+    /// What the disk had read and written when the run began.
+    moved_before: RefCell<Option<(u64, u64)>>,
 }
 
 impl<'a> Stand<'a> {
     fn new(job: &'a Job, configuration: &'a Configuration) -> Result<Stand<'a>, Error> {
         let means = Means::of(configuration, &job.controllers);
         let slowed: Option<&Limits> = (means == Means::Fuse).then_some(&configuration.limits);
-        let ground = Ground::lay(configuration, &job.images, job.image_bytes, slowed)?;
+        let ground =
+            Ground::lay(configuration, (&job.images, job.image_bytes), slowed, &job.paths)?;
         let memory = configuration.memory.is_some();
         let group = Group::new(&job.controllers, memory, means == Means::Blocks)?;
-        Ok(Stand { ground, group, configuration, job })
+        Ok(Stand { ground, group, configuration, job, moved_before: RefCell::default() })
     }
 
     /// The command, in the groups.
@@ -134,7 +144,17 @@ impl<'a> Stand<'a> {
         if let Some(device) = self.ground.device() {
             self.group.limit_blocks(device, &self.configuration.limits)?;
         }
+        self.ground.limit(true);
+        *self.moved_before.borrow_mut() = self.ground.moved();
         Ok(())
+    }
+
+    /// The run is over: adds what it left, and what its disk had to do.
+    fn ended(&self, measured: &mut Measured) {
+        self.ground.limit(false);
+        let before = self.moved_before.borrow().zip(self.ground.moved());
+        measured.moved = before.map(|(before, after)| [after.0 - before.0, after.1 - before.1]);
+        measured.allocated_bytes = self.ground.allocated();
     }
 
     fn too_small(&self, error: &dyn std::fmt::Display) -> Error {
@@ -172,6 +192,9 @@ impl<'a> Stand<'a> {
         let mut command = Command::new(&job.reenact);
         command.args(words).args(["--gate", &theirs.as_raw_fd().to_string()]);
         command.arg("--root").arg(self.ground.root()).arg(&job.trace);
+        if self.ground.is_bound() {
+            command.arg("--overwrite");
+        }
         command.stdin(Stdio::null()).stdout(again(&out)?).stderr(again(&told)?);
         self.enters(&mut command)?;
         let passed = theirs.as_raw_fd();
@@ -209,7 +232,7 @@ pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Er
     let stand = Stand::new(job, configuration)?;
     let out = stand.led(&["replay", "--json", "--pace", "think"], Follows::Everything)?;
     let mut measured = Measured::of_replay(&out).map_err(Error::Failed)?;
-    measured.allocated_bytes = stand.ground.allocated();
+    stand.ended(&mut measured);
     Ok(measured)
 }
 
@@ -218,7 +241,7 @@ pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measur
     let stand = Stand::new(job, configuration)?;
     let out = stand.led(&["rerun", "--json", "--files", "real"], Follows::Nothing)?;
     let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
-    measured.allocated_bytes = stand.ground.allocated();
+    stand.ended(&mut measured);
     Ok(measured)
 }
 
@@ -253,13 +276,14 @@ pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Me
     if !status.success() {
         return Err(died(&stand, "the command of --actual", status, &told));
     }
-    Ok(Measured {
+    let mut measured = Measured {
         seconds,
         user_s: after.0 - before.0,
         system_s: after.1 - before.1,
-        allocated_bytes: stand.ground.allocated(),
         ..Measured::default()
-    })
+    };
+    stand.ended(&mut measured);
+    Ok(measured)
 }
 
 /// Builds the files that were there before.
@@ -267,6 +291,9 @@ fn image(stand: &Stand<'_>) -> Result<(), Error> {
     let told = scratch()?;
     let mut command = Command::new(&stand.job.reenact);
     command.arg("image").arg(&stand.job.trace).arg(stand.ground.root());
+    if stand.ground.is_bound() {
+        command.arg("--overwrite");
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(again(&told)?);
     // Pages of files belong to who reads them first.
     stand.enters(&mut command)?;
@@ -317,7 +344,7 @@ fn children_cpu() -> (f64, f64) {
 }
 
 /// Returns why a user without root cannot have a configuration, and what to do.
-pub fn refused_without_root(configuration: &Configuration, cold: bool) -> Option<String> {
+pub fn refused_without_root(configuration: &Configuration, job: &Job) -> Option<String> {
     let place = &configuration.place;
     if !place.is_for_anybody() {
         let instead =
@@ -338,7 +365,10 @@ pub fn refused_without_root(configuration: &Configuration, cold: bool) -> Option
                 .into(),
         );
     }
-    cold.then(|| {
+    if !job.paths.is_empty() {
+        return Some("--path mounts directories into others, which needs root".into());
+    }
+    job.cold.then(|| {
         "--cache cold empties the page cache of the machine, which needs root; --cache warm does not"
             .to_string()
     })

@@ -11,6 +11,7 @@ mod speed;
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -26,15 +27,17 @@ const THREADS: usize = 16;
 /// A mounted volume; dropping it unmounts it.
 pub struct Volume {
     session: Option<BackgroundSession>,
+    speed: Arc<Speed>,
 }
 
 impl Volume {
-    /// Shows the directory `from` at `at`.
+    /// Shows the directory `from` at `at`, as fast as it can until the limits begin.
     pub fn mount(from: &Path, at: &Path, limits: &Limits) -> Result<Volume, Error> {
         raise_descriptors();
         let top = File::open(from).map_err(Error::of(from.display()))?;
-        let files =
-            Files::new(top.into(), Speed::new(*limits)).map_err(Error::of(from.display()))?;
+        let speed = Arc::new(Speed::new(*limits));
+        let files = Files::new(top.into(), Arc::clone(&speed));
+        let files = files.map_err(Error::of(from.display()))?;
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("reenact".into()),
@@ -51,7 +54,12 @@ impl Volume {
                 "a FUSE file system cannot be mounted ({error}): this limit needs /dev/fuse and root"
             ))
         })?;
-        Ok(Volume { session: Some(session) })
+        Ok(Volume { session: Some(session), speed })
+    }
+
+    /// From now on the limits hold, or hold no more.
+    pub fn limit(&self, holds: bool) {
+        self.speed.hold(holds);
     }
 }
 

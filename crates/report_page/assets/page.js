@@ -195,6 +195,7 @@ function build() {
     ...(data.kernel ? [part("kernel", "What threads and CPUs did", ...kernelParts(data).map((it) => it.box))] : []),
     part("errors", "Errors", errors.box),
     ...(replay.length ? [part("replay", "Replay", replay[0].box, replay[1].box)] : []),
+    ...(data.predicted ? [part("predicted", "Predicted elsewhere", ...predictedParts(data).map((it) => it.box))] : []),
   ];
   const links = sections.map((section) => element("a", { href: "#" + section.id }, section.querySelector("h2").textContent));
   document.getElementById("page").append(header(), element("nav", {}, links), ...sections, footer());

@@ -1,17 +1,13 @@
 //! Results of a replay, read from its JSON output.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use render::json::Json;
 use serde_json::Value;
 use trace::event::Preamble;
 
-use crate::tables::shown;
+use crate::said::{self, harmless, text};
 
-/// Limit for the bytes of the file; a replay prints far less.
-const BYTES_MAX: u64 = 64 << 20;
 /// Limit for the calls, causes and differences in the page.
 const SHOWN_MAX: usize = 100;
 
@@ -21,13 +17,7 @@ pub struct Comparison(Value);
 impl Comparison {
     /// Reads the output of `reenact replay --json`.
     pub fn read(path: &Path) -> Result<Comparison, String> {
-        let name = path.display();
-        let fail = |error: &dyn std::fmt::Display| format!("{name}: {error}");
-        let file = File::open(path).map_err(|error| fail(&error))?;
-        let mut text = String::new();
-        let read = file.take(BYTES_MAX).read_to_string(&mut text);
-        read.map_err(|error| fail(&error))?;
-        Comparison::parse(&text).map_err(|error| fail(&error))
+        said::read(path, Comparison::parse)
     }
 
     fn parse(text: &str) -> Result<Comparison, String> {
@@ -42,14 +32,7 @@ impl Comparison {
 
     /// Returns false if it is of another recording. Imported traces may have no start time.
     pub fn is_of(&self, preamble: &Preamble) -> bool {
-        let of = &self.0["recording"];
-        // Large numbers are strings.
-        let began = &of["began_ns"];
-        let began = began.as_u64().or_else(|| began.as_str()?.parse().ok());
-        let known = (of["host"].as_str(), began);
-        preamble.epoch_ns == 0
-            || of.is_null()
-            || known == (Some(&preamble.host), Some(preamble.epoch_ns))
+        said::is_of(&self.0, preamble)
     }
 
     /// Writes the data for the page.
@@ -117,14 +100,6 @@ impl Comparison {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().take(SHOWN_MAX)
-}
-
-fn text(value: &Value) -> String {
-    harmless(value.as_str().or(value["base64"].as_str()).unwrap_or_default())
-}
-
-fn harmless(text: &str) -> String {
-    shown(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use trace::Trace;
 use crate::comparison::Comparison;
 use crate::gather::{Gathered, moved_bytes};
 use crate::other_run::OtherRun;
+use crate::prediction::Predictions;
 use crate::{kernel, pictures, tables};
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
@@ -31,6 +32,8 @@ pub struct Beside {
     pub replay: Option<Comparison>,
     /// What changed since another recording.
     pub other: Option<OtherRun>,
+    /// How long it takes elsewhere.
+    pub predictions: Option<Predictions>,
 }
 
 /// Writes the data.
@@ -71,6 +74,9 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
         }
         if let Some(other) = &beside.other {
             other.write(json.key("other_run"));
+        }
+        if let Some(predictions) = &beside.predictions {
+            predictions.write(json.key("predicted"));
         }
     });
 }

@@ -10,6 +10,8 @@ mod kernel;
 mod other_run;
 mod page;
 mod pictures;
+mod prediction;
+mod said;
 mod tables;
 
 pub use comparison::Comparison;
@@ -18,3 +20,4 @@ pub use detail::ASKED_MAX;
 pub use gather::{Gathered, Wanted, gather};
 pub use other_run::OtherRun;
 pub use page::{BEGIN, DATA_BEGIN, DATA_END, write};
+pub use prediction::Predictions;

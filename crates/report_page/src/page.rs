@@ -30,6 +30,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/flame.js"),
     include_str!("../assets/replay.js"),
     include_str!("../assets/other_run.js"),
+    include_str!("../assets/predicted.js"),
     include_str!("../assets/page.js"),
 ];
 

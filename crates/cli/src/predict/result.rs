@@ -26,17 +26,30 @@ pub struct Prediction {
     pub actual: Vec<Measured>,
     /// Why there is none, if so.
     pub failed: Option<String>,
+    /// Why a run ended early, if so: its time would be that of a part.
+    incomplete: Option<String>,
 }
 
 impl Prediction {
     /// Begins without runs.
     pub fn new(configuration: Configuration, by: Means, method: &'static str) -> Prediction {
-        Prediction { configuration, by, method, runs: Vec::new(), actual: Vec::new(), failed: None }
+        Prediction {
+            configuration,
+            by,
+            method,
+            runs: Vec::new(),
+            actual: Vec::new(),
+            failed: None,
+            incomplete: None,
+        }
     }
 
     /// Adds a run, or why there is none.
     pub fn add(&mut self, run: Result<Measured, String>) {
         match run {
+            Ok(Measured { incomplete: Some(why), .. }) => {
+                self.incomplete.get_or_insert(why);
+            }
             Ok(run) => self.runs.push(run),
             Err(error) => self.fail(error),
         }
@@ -71,8 +84,9 @@ impl Prediction {
         (actual > 0.0).then(|| predicted / actual - 1.0)
     }
 
-    fn incomplete(&self) -> Option<&str> {
-        self.runs.iter().find_map(|run| run.incomplete.as_deref())
+    /// Whether there is a time for it, of whole runs.
+    pub fn is_there(&self) -> bool {
+        self.failed.is_none() && self.incomplete.is_none()
     }
 
     fn different(&self) -> u64 {
@@ -206,7 +220,7 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
     if let Some(why) = &one.failed {
         writeln!(out, "{name}: failed: {why}")?;
     }
-    if let Some(why) = one.incomplete() {
+    if let Some(why) = &one.incomplete {
         writeln!(out, "{name}: it ended early: {why}")?;
     }
     let different = one.different();
@@ -214,6 +228,7 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
         writeln!(out, "{name}: {different} results came out otherwise than recorded")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
+    disk(out, &name, run)?;
     let changed = run.changed_most(CHANGED);
     if !changed.is_empty() {
         let each = changed.iter().map(|(call, change)| {
@@ -230,8 +245,16 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
             actual.system_s,
             show_size(actual.allocated_bytes)
         )?;
+        disk(out, &format!("{name}: actual"), actual)?;
     }
     Ok(())
+}
+
+/// What the disk had to do, if that is known.
+fn disk(out: &mut dyn Write, name: &str, run: &Measured) -> io::Result<()> {
+    let Some([read, written]) = run.moved else { return Ok(()) };
+    let (read, written) = (show_size(read), show_size(written));
+    writeln!(out, "{name}: the disk read {read} and wrote {written} while it ran")
 }
 
 fn optional(json: &mut Json<'_>, value: Option<f64>) {
@@ -257,7 +280,7 @@ fn write(json: &mut Json<'_>, one: &Prediction) {
     json.key("method").str(one.method);
     measured(json, &one.runs);
     json.key("different").uint(one.different());
-    json.key("incomplete").optional_str(one.incomplete());
+    json.key("incomplete").optional_str(one.incomplete.as_deref());
     json.key("changed").array(|json| {
         let run = median(&one.runs).into_iter();
         for (call, change) in run.flat_map(|run| run.changed_most(CHANGED_IN_JSON)) {
@@ -293,5 +316,8 @@ fn measured(json: &mut Json<'_>, runs: &[Measured]) {
     json.key("system_s");
     optional(json, middle.map(|run| run.system_s));
     json.key("allocated_bytes").optional_uint(middle.map(|run| run.allocated_bytes));
+    let moved = middle.and_then(|run| run.moved);
+    json.key("disk_read_bytes").optional_uint(moved.map(|moved| moved[0]));
+    json.key("disk_written_bytes").optional_uint(moved.map(|moved| moved[1]));
     json.key("runs").array(|json| runs.iter().for_each(|run| json.float(run.seconds)));
 }

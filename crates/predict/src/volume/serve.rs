@@ -52,14 +52,14 @@ enum Open {
 /// The files of a volume.
 pub struct Files {
     nodes: Nodes,
-    speed: Speed,
+    speed: Arc<Speed>,
     open: Mutex<HashMap<u64, Open>>,
     opened: AtomicU64,
 }
 
 impl Files {
     /// Shows what is below a directory.
-    pub fn new(top: OwnedFd, speed: Speed) -> io::Result<Files> {
+    pub fn new(top: OwnedFd, speed: Arc<Speed>) -> io::Result<Files> {
         let nodes = Nodes::new(top)?;
         Ok(Files { nodes, speed, open: Mutex::default(), opened: AtomicU64::new(1) })
     }

@@ -1,6 +1,7 @@
 //! How long a request takes at least.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::configuration::Limits;
@@ -28,15 +29,22 @@ struct Next {
 #[derive(Debug, Default)]
 pub struct Speed {
     limits: Limits,
+    /// Whether they hold yet.
+    holds: AtomicBool,
     next: Mutex<Next>,
 }
 
 const NS_PER_S: u128 = 1_000_000_000;
 
 impl Speed {
-    /// By these limits.
+    /// By these limits, once they begin.
     pub fn new(limits: Limits) -> Speed {
-        Speed { limits, next: Mutex::default() }
+        Speed { limits, ..Speed::default() }
+    }
+
+    /// From now on the limits hold, or hold no more.
+    pub fn hold(&self, holds: bool) {
+        self.holds.store(holds, Ordering::Relaxed);
     }
 
     /// Returns when a request that came at `came` is done.
@@ -62,6 +70,9 @@ impl Speed {
 
     /// Waits until a request is done.
     pub fn wait(&self, came: Instant, moved: Moved) {
+        if !self.holds.load(Ordering::Relaxed) {
+            return;
+        }
         let left = self.due(came, moved).saturating_duration_since(Instant::now());
         if !left.is_zero() {
             std::thread::sleep(left);
@@ -92,5 +103,18 @@ mod tests {
         let later = now + 1000 * MS;
         assert_eq!(speed.due(later, Moved::Read(100)) - later, 105 * MS);
         assert_eq!(Speed::default().due(now, Moved::Read(1 << 40)), now);
+    }
+
+    #[test]
+    fn limits_hold_when_they_have_begun() {
+        let limits = Limits { latency: Some(20 * MS), ..Limits::default() };
+        let speed = Speed::new(limits);
+        let came = Instant::now();
+        // A year would be waited for otherwise.
+        Speed::new(Limits { latency: Some(Duration::from_secs(31_536_000)), ..limits })
+            .wait(came, Moved::Nothing);
+        speed.hold(true);
+        speed.wait(came, Moved::Nothing);
+        assert!(came.elapsed() >= 20 * MS);
     }
 }
