@@ -15,8 +15,9 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(file).display());
     }
     // A build of its own, with its own flags: what instruments or tunes the tool must not reach
-    // into the programs that it records.
-    let target = out.join("agent-target");
+    // into the programs that it records. It is the same for all profiles, and for clippy: beside
+    // target/debug (OUT_DIR is target/debug/build/reenact-*/out).
+    let target = out.ancestors().nth(4).unwrap_or(&out).join("agent-target");
     let status = Command::new(env::var_os("CARGO").expect("cargo sets it"))
         .current_dir(root)
         .args(["build", "--quiet", "--package", "agent", "--bin", "agent-image"])

@@ -4,6 +4,7 @@ mod bench;
 mod dist;
 mod fuzz;
 mod soak;
+mod suites;
 mod test;
 mod tidy;
 mod tools;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-use crate::{Complaint, cargo, cargo_command, tools};
+use crate::{Complaint, cargo_command, suites, tools};
 
 /// Programs that the acceptance tests record or compare with. Tests whose program is missing are
 /// ignored and name it.
@@ -36,9 +36,48 @@ pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(TOOLS);
     tools::provide_python(PYTHON);
-    // Every acceptance test needs the binary; building it first keeps cargo's output out of theirs.
-    cargo(&["build", "--release", "--package", "reenact"], &[])?;
-    run_tests(&[&["--workspace", "--no-fail-fast"], args].concat(), &[])
+    // The binary of the tests' own profile: what is released is tested by the long tier.
+    let built = match std::env::var("REENACT_BIN") {
+        Ok(named) => named,
+        Err(_) => build_reenact()?,
+    };
+    let variables: &[(&str, &str)] = &[("REENACT_BIN", &built)];
+    if !args.is_empty() {
+        return run_tests(&[&["--workspace", "--no-fail-fast"], args].concat(), variables);
+    }
+    let mut left_out = BTreeMap::<String, u64>::new();
+    let passed = suites::run(variables, &mut |text| {
+        let needs = pass_on(text, &mut io::stdout().lock()).map_err(|error| error.to_string())?;
+        needs.into_iter().for_each(|(what, count)| *left_out.entry(what).or_default() += count);
+        Ok(())
+    });
+    say_left_out(left_out);
+    passed
+}
+
+/// Builds `reenact` in the tests' own profile. Returns its path.
+fn build_reenact() -> Result<String, Complaint> {
+    // With the features of the whole workspace, so that nothing is built twice.
+    let args =
+        ["build", "--workspace", "--bin", "reenact", "--message-format=json-render-diagnostics"];
+    let output = cargo_command(&args, &[])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "reenact")
+        .find_map(|message| message["executable"].as_str().map(String::from))
+        .filter(|_| output.status.success())
+        .ok_or_else(|| "reenact cannot be built".into())
+}
+
+fn say_left_out(left_out: BTreeMap<String, u64>) {
+    for (what, count) in left_out {
+        let tests = if count == 1 { "test needs" } else { "tests need" };
+        eprintln!("xtask: left out: {count} {tests} {what}");
+    }
 }
 
 /// Runs `cargo test`, and reports at the end which tests were ignored for want of something.
@@ -52,9 +91,7 @@ pub fn run_tests(args: &[&str], variables: &[(&str, &str)]) -> Result<(), Compla
     let left_out = pass_on(output, &mut io::stdout().lock())
         .map_err(|error| format!("cannot read what cargo prints: {error}"))?;
     let status = tests.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
-    for (what, count) in left_out {
-        eprintln!("xtask: left out: {count} tests that need {what}");
-    }
+    say_left_out(left_out);
     if status.success() { Ok(()) } else { Err(format!("cargo test: {status}")) }
 }
 
