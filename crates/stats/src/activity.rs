@@ -258,7 +258,8 @@ impl<S: Shares> Activities<S> {
             return;
         }
         self.run_ns += ns;
-        let working = self.by_rank[0];
+        // Being recorded is no work of the program.
+        let working = self.by_rank[0] - self.doing[Activity::Recording as usize];
         self.working_ns = self.working_ns.saturating_add(ns.saturating_mul(working.into()));
         self.alone_ns += if working == 1 { ns } else { 0 };
         let Some(first) = self.by_rank.iter().position(|threads| *threads > 0) else { return };
@@ -363,7 +364,7 @@ pub struct WallTime {
     pub run_ns: u64,
     /// Parts of it.
     pub parts: [(Activity, u64); COUNT],
-    /// How long threads worked, summed.
+    /// How long threads worked, summed, without what recording took.
     pub working_ns: u64,
     /// How long exactly one thread worked.
     pub alone_ns: u64,
@@ -376,6 +377,12 @@ impl WallTime {
     /// Returns the part of an activity.
     pub fn of(&self, activity: Activity) -> u64 {
         self.parts[activity as usize].1
+    }
+
+    /// Returns the time of the run without what recording took: findings have shares of this, so
+    /// that a slow recorder does not make them smaller.
+    pub fn own_ns(&self) -> u64 {
+        self.run_ns.saturating_sub(self.of(Activity::Recording))
     }
 
     /// Returns the parts that are not nothing, the longest first.

@@ -62,8 +62,11 @@ pub struct Run {
     polls: HashMap<u32, Polls>,
     /// When each thread's last call ended.
     last_ns: HashMap<u32, u64>,
-    /// Time outside calls by program.
+    /// What threads computed outside calls, by program.
     outside: HashMap<Program, u64>,
+    /// The same of all, and the time in which they did.
+    computed_ns: u64,
+    gaps_ns: u64,
     /// When each live process began.
     born_ns: HashMap<u32, u64>,
     short: Often,
@@ -109,8 +112,12 @@ impl Run {
             }
             None => 0,
         };
+        // A thread that waits for a CPU computes nothing.
+        let own_ns = moment.user_ns.map_or(gap_ns, |ns| ns.min(gap_ns));
+        self.computed_ns = self.computed_ns.saturating_add(own_ns);
+        self.gaps_ns = self.gaps_ns.saturating_add(gap_ns);
         if let Some(outside) = program(moment).and_then(|name| bounded(&mut self.outside, name)) {
-            *outside = outside.saturating_add(gap_ns);
+            *outside = outside.saturating_add(own_ns);
         }
         let activity = Activity::of(call, moment);
         let bytes = model::file_use::of(call.nr).moved(call).unwrap_or(0);
@@ -200,24 +207,24 @@ impl Run {
     }
 
     fn computes(&self, wall: &WallTime) -> Option<Finding> {
-        let ns = wall.of(Activity::Outside);
-        let share = ratio(ns, wall.run_ns);
+        let ns = (wall.of(Activity::Outside) as f64 * ratio(self.computed_ns, self.gaps_ns)) as u64;
+        let share = ratio(ns, wall.own_ns());
         let all: u64 = self.outside.values().sum();
         let (name, most) = self.outside.iter().max_by_key(|(name, ns)| (**ns, Reverse(*name)))?;
         (share >= COMPUTES).then(|| {
             finding(FindingKind::Computes, share, ns, format!(
-                "{} of the run outside of calls, {} of that in {}; one thread alone works for {} of the run",
+                "{} of the run is computing, {} of that in {}; one thread alone works for {} of the run",
                 percent(share),
                 percent(ratio(*most, all)),
                 shown(name),
-                percent(ratio(wall.alone_ns, wall.run_ns)),
+                percent(ratio(wall.alone_ns, wall.own_ns())),
             ))
         })
     }
 
     fn synced(&self, wall: &WallTime, files: &Namespace) -> Option<Finding> {
         let all = self.calls.get(&Activity::Sync)?;
-        let share = ratio(wall.of(Activity::Sync), wall.run_ns);
+        let share = ratio(wall.of(Activity::Sync), wall.own_ns());
         let is_told = share >= 0.01 || all.count >= OFTEN_SLOW;
         let (file, most) = self.syncs.iter().max_by_key(|(file, of)| (of.ns, Reverse(**file)))?;
         let often = match self.syncs.len() as u64 {
@@ -257,7 +264,7 @@ impl Run {
             (Activity::Lock, FindingKind::ThreadWaits),
         ];
         let told = kinds.into_iter().filter_map(|(activity, kind)| {
-            let share = ratio(wall.of(activity), wall.run_ns);
+            let share = ratio(wall.of(activity), wall.own_ns());
             let of = self.calls.get(&activity).filter(|_| share >= MUCH_OF_RUN)?;
             let mut evidence = format!(
                 "{} of the run: {}, {} each",
@@ -288,7 +295,7 @@ impl Run {
     }
 
     fn spawned(&self, wall: &WallTime) -> Option<Finding> {
-        let share = ratio(self.short.ns, wall.run_ns).min(1.0);
+        let share = ratio(self.short.ns, wall.own_ns()).min(1.0);
         if self.short.count < SHORT_MANY || share < MUCH_AT_PIPE {
             return None;
         }
@@ -308,7 +315,7 @@ impl Run {
     fn slow_pipe(&self, wall: &WallTime) -> Option<Finding> {
         let waited = |of: &Pipe| of.writing.ns.max(of.reading.ns);
         let pipe = self.pipes.iter().max_by_key(|(file, of)| (waited(of), Reverse(**file)))?.1;
-        let share = ratio(waited(pipe), wall.run_ns).min(1.0);
+        let share = ratio(waited(pipe), wall.own_ns()).min(1.0);
         let (writer, reader) = (pipe.writer.as_ref()?, pipe.reader.as_ref()?);
         let (waits, slow, does) = match pipe.writing.ns > pipe.reading.ns {
             true => (writer, reader, "reads"),
@@ -368,7 +375,7 @@ impl Run {
             crate::call_name(most.call),
             show_time(ns)
         );
-        let share = ratio(ns, wall.run_ns).min(1.0);
+        let share = ratio(ns, wall.own_ns()).min(1.0);
         let finding = Finding { count, ..finding(FindingKind::Polling, share, ns, evidence) };
         Some((finding, most.gaps_ns))
     }
@@ -397,7 +404,7 @@ impl Watch for Run {
 
 /// Returns a time as a share of the work of the run, or of the run if little of it was work.
 pub fn of_work(ns: u64, wall: &WallTime) -> f64 {
-    ratio(ns, wall.working_ns.max(wall.run_ns)).min(1.0)
+    ratio(ns, wall.working_ns.max(wall.own_ns())).min(1.0)
 }
 
 fn finding(kind: FindingKind, share: f64, time_ns: u64, evidence: String) -> Finding {
