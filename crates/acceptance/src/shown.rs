@@ -236,7 +236,7 @@ fn call(value: &Value) -> Result<Call, Complaint> {
     let mut data = Vec::new();
     for (arg, buffer) in value["data"].as_object().into_iter().flatten() {
         let encoded = buffer["base64"].as_str().unwrap_or("");
-        let bytes = base64(encoded).ok_or_else(|| format!("{name}: {arg} is no base64"))?;
+        let bytes = base64(encoded).ok_or_else(|| format!("{name}: {arg} is not base64"))?;
         let cut = buffer["cut"].as_bool().ok_or_else(|| format!("{name}: {arg}: no cut"))?;
         if !cut {
             let shown = integer(&buffer["len"]);

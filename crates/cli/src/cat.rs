@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use model::decode::{Buffer, buffers};
 use model::{Contents, Stored};
+use render::amounts::{counted, show_count};
 use trace::event::EventKind;
 
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ pub struct Args {
     #[command(flatten)]
     input: Input,
 
-    /// The call: its number, as `show --seq` tells
+    /// The number of the call, as `show --seq` prints it
     #[arg(long, value_name = "N", value_parser = units::number::<u64>)]
     seq: u64,
 
@@ -89,9 +90,9 @@ fn write(
     let stored: u64 = buffer.pieces.iter().map(|piece| piece.content.len()).sum();
     if stored == 0 && !buffer.is_empty() {
         return Err(fail(format!(
-            "the {} bytes of '{}' were not stored; record with --data full to have them",
-            buffer.len(),
-            buffer.name
+            "'{}' was not stored ({}); record with --data full to have it",
+            buffer.name,
+            counted(buffer.len(), "byte", "bytes")
         )));
     }
     let mut out = io::stdout().lock();
@@ -107,9 +108,10 @@ fn write(
     out.flush()?;
     if buffer.is_cut() {
         message::warn(&format!(
-            "'{}' had {} bytes in the program, {stored} are stored",
+            "'{}' had {} in the program; stored are {}",
             buffer.name,
-            buffer.len()
+            counted(buffer.len(), "byte", "bytes"),
+            show_count(stored)
         ));
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use file_tree::Tree;
+use render::amounts::{counted, show_count};
 use render::escape::escaped;
 use render::json::{Json, text};
 use replay::compare::{self, FinalState, Scrutiny, all_seen};
@@ -18,7 +19,7 @@ use crate::source;
 /// A trace ends with a manifest of the paths that PROGRAM changed: type, mode, owner, size, content,
 /// links and extended attributes. Where a tree is compared with a trace, its root stands for `/`,
 /// and only paths in the manifest are looked at. Times, and sizes and link counts of directories,
-/// are not compared. What cannot be told, such as the content of files that were changed through
+/// are not compared. What is not known, such as the content of files that were changed through
 /// shared mappings, is listed as not verified and not called equal.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
@@ -82,7 +83,10 @@ fn equal(args: &Args, state: &FinalState) -> Result<ExitCode, Failure> {
     if state.is_equal() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::Different(format!("{a} and {b} differ in {} paths", state.different)))
+    Err(Failure::Different(format!(
+        "{a} and {b} differ in {}",
+        counted(state.different, "path", "paths")
+    )))
 }
 
 fn side(path: &Path) -> Result<Side, Failure> {
@@ -120,11 +124,14 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
     let FinalState { compared, different, unverified_count, .. } = state;
     writeln!(
         out,
-        "{compared} paths compared, {different} differ, {unverified_count} not verified"
+        "{} compared, {} differ, {} not verified",
+        counted(*compared, "path", "paths"),
+        show_count(*different),
+        show_count(*unverified_count)
     )?;
     if state.left_out > 0 {
-        let left_out = state.left_out;
-        writeln!(out, "{left_out} changes in other roots or mount namespaces are left out")?;
+        let left_out = counted(state.left_out, "change", "changes");
+        writeln!(out, "left out: {left_out} in other roots or mount namespaces")?;
     }
     if let Some(text) = &state.limited {
         writeln!(out, "{text}")?;

@@ -10,10 +10,10 @@ use rewrite::{Cut, Kept};
 use crate::failure::Failure;
 use crate::{filter, message, output, progress, source};
 
-/// Write the calls that fit into a trace of their own.
+/// Write the calls that match into a trace of their own.
 ///
-/// It says in itself that it is a part, and of what. What descriptors and directories mean is told
-/// where the calls that changed them are left out, so that paths are shown as they were. A cut can
+/// It says in itself that it is a part, and of what. What descriptors and directories mean is
+/// noted where the calls that changed them are left out, so that paths are shown as they were. A cut can
 /// be shown, counted and exported; it can be replayed only where it has the calls that opened the
 /// files, as with --context, or with --until alone.
 #[derive(clap::Args, Debug)]
@@ -32,7 +32,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Replace what is there
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
     /// Keep also the calls that open, copy and close descriptors, change directories, and make, exec
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long)]
     context: bool,
 
-    /// Say nothing about what was written
+    /// Do not report what was written
     #[arg(short, long)]
     quiet: bool,
 
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Returns the conditions as given on the command line, for people.
 fn conditions(args: &Args) -> String {
     let files = [args.trace.as_os_str(), args.output.as_os_str()];
-    let about_files = ["cut", "-o", "--output", "--force", "-q", "--quiet"];
+    let about_files = ["cut", "-o", "--output", "-f", "--force", "-q", "--quiet"];
     let is_condition = |word: &OsString| {
         !files.contains(&word.as_os_str()) && !about_files.iter().any(|other| word == other)
     };

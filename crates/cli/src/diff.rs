@@ -66,16 +66,16 @@ pub struct Args {
     #[command(flatten)]
     only: filter::Options,
 
-    /// Sort the rows by this column, as its title or JSON names it; changes by how great they are
+    /// Sort the rows by this column, by its title or its name in --json; changes by how great they are
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
-    /// Show at most this many rows of a table: 8 for people, 20 of a single table, all for programs,
-    /// unless told otherwise
+    /// Show at most this many rows of a table: 8, 20 of a single table, or all with --json and
+    /// --csv, unless given
     #[arg(long, value_name = "COUNT", value_parser = units::number::<usize>)]
     limit: Option<usize>,
 
-    /// Show only this table, as JSON names it
+    /// Show only this table, by its name in --json
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 

@@ -13,10 +13,10 @@ use crate::terminal;
 /// Column in which what was found begins.
 const FOUND_AT: usize = 32;
 
-/// Tell whether recording will work here, and what would help.
+/// Check whether recording works here, and what would help.
 ///
 /// Each line says what was found: `ok`, `limited` (recording works, with the restriction that is
-/// told) or `missing` (recording does not work until this is changed).
+/// named) or `missing` (recording does not work until this is changed).
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// As JSON

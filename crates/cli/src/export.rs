@@ -27,7 +27,7 @@ use job::{Job, Written};
 
 /// Write a trace in the format of another tool.
 ///
-/// What a format cannot hold is told in the end. The conditions choose calls, as those of `show` do.
+/// What the format cannot hold is listed at the end. The conditions choose calls, as those of `show` do.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long)]
     no_content: bool,
 
-    /// Say nothing about what was written
+    /// Do not report what was written
     #[arg(short, long)]
     quiet: bool,
 

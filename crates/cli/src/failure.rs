@@ -35,7 +35,7 @@ pub enum Failure {
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "success"),
     (1, "failure; for doctor: something that recording needs is missing"),
-    (2, "the command line makes no sense (record: 125)"),
+    (2, "usage error (record: 125)"),
     (3, "info --verify: the trace is damaged or not complete"),
     (4, "compare, replay, diff --exit-code: there are differences"),
     (5, "replay: a wait would never end"),
@@ -126,7 +126,7 @@ pub fn exit_code_help() -> String {
     }
     text.push_str("Otherwise record ends as PROGRAM did: with its exit code, or by its signal. That a trace\n");
     text.push_str(
-        "is not complete, or was taken away, it says; info --verify tells by its exit code.\n",
+        "is not complete, or was taken away, is printed; info --verify has an exit code for it.\n",
     );
     text
 }

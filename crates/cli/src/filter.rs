@@ -42,7 +42,7 @@ pub struct Options {
     #[arg(long, value_name = "EVENTS", value_parser = EventChoice::parse, allow_hyphen_values = true)]
     event: Option<EventChoice>,
 
-    /// Only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes);
+    /// Only calls on paths that match GLOB, or on descriptors of such (`*` also matches slashes);
     /// may be given several times
     #[arg(long, value_name = "GLOB")]
     path: Vec<String>,
@@ -69,7 +69,7 @@ fn call_help() -> String {
     let classes = class_names();
     format!(
         "Only these calls: names and classes ({classes}), separated by commas; with `!` in front, \
-         all others. `open` stands for openat as well, and so do other names for their families"
+         all others. `open` also selects openat, and so on for other families of calls"
     )
 }
 

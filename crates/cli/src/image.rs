@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use render::amounts::show_size;
+use render::amounts::{counted, show_size};
 use replay::Fill;
 use replay::image::{self, Built};
 use replay::jail::Directory;
@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "FILL", default_value = "zeros", value_parser = filler)]
     fill: Fill,
 
-    /// Tell what was built as JSON
+    /// Report what was built, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -96,12 +96,11 @@ fn directory(path: &Path, overwrite: bool) -> Result<File, Failure> {
 
 fn text(built: &Built, directory: &Path) -> String {
     let mut text = format!(
-        "{} directories, {} files, {} links, {} fifos and sockets: {} as they were, {} that no \
-         call read -> {}\n",
-        built.directories,
-        built.files,
-        built.links,
-        built.special,
+        "{}, {}, {}, {}: {} as they were, {} that no call read -> {}\n",
+        counted(built.directories, "directory", "directories"),
+        counted(built.files, "file", "files"),
+        counted(built.links, "link", "links"),
+        counted(built.special, "fifo or socket", "fifos and sockets"),
         show_size(built.seen_bytes),
         show_size(built.unknown_bytes),
         directory.display()
@@ -110,7 +109,10 @@ fn text(built: &Built, directory: &Path) -> String {
         text.push_str(&format!("not as it was: {what} ({count})\n"));
     }
     if built.given_up > 0 {
-        text.push_str(&format!("changed in too many places to follow: {} files\n", built.given_up));
+        text.push_str(&format!(
+            "changed in too many places to follow: {}\n",
+            counted(built.given_up, "file", "files")
+        ));
     }
     text
 }

@@ -17,11 +17,12 @@ use crate::output::Pending;
 use crate::{message, output, source};
 use format::Format;
 use input::{Import, Input};
+use render::amounts::counted;
 
 /// Limit for the damaged parts that are listed.
 const DAMAGE_SHOWN: usize = 20;
 
-/// Make a trace of another tool's.
+/// Convert another tool's trace.
 ///
 /// FILE may be a DataSeries file with system calls, as Re-Animator writes them or as `export` does,
 /// a CTF 1.8 trace (a directory with a file `metadata`, as LTTng, babeltrace2 and `export` write them),
@@ -37,7 +38,7 @@ Examples:
   zcat strace.txt.gz | reenact import - -o sqlite3.rnt
   reenact show sqlite3.rnt")]
 pub struct Args {
-    /// The file or directory, `-` for standard input; its content tells the format
+    /// The file or directory, `-` for standard input; the format is found by its content
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -46,10 +47,10 @@ pub struct Args {
     output: PathBuf,
 
     /// Replace what is there
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
-    /// Say nothing about what was imported
+    /// Do not report what was imported
     #[arg(short, long)]
     quiet: bool,
 }
@@ -103,9 +104,11 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if !args.quiet {
         let (records, calls) = (imported.records, imported.calls);
-        message::note(&format!("{calls} calls of {records} records -> {}", args.output.display()));
+        let calls = counted(calls, "call", "calls");
+        let records = counted(records, "record", "records");
+        message::note(&format!("{calls} of {records} -> {}", args.output.display()));
         for what in &imported.not_told {
-            message::note(&format!("not told by {name}: {what}"));
+            message::note(&format!("not in {name}: {what}"));
         }
     }
     for damage in imported.damage.iter().take(DAMAGE_SHOWN) {
@@ -116,9 +119,9 @@ fn from_dataseries(args: &Args, file: File) -> Result<ExitCode, Failure> {
     }
     let (lost, extents) = (imported.extents_lost, imported.extents);
     Err(Failure::Failed(format!(
-        "{name} is damaged: {lost} of the {extents} extents that were found could not be read; the \
-         {} calls in the others are in {}",
-        imported.calls,
+        "{name} is damaged: {lost} of {} could not be read; {} of the others are in {}",
+        counted(extents, "extent", "extents"),
+        counted(imported.calls, "call", "calls"),
         args.output.display()
     )))
 }

@@ -13,7 +13,7 @@ use crate::latest::Input;
 use crate::source;
 pub use output::not_seen_json;
 
-/// Tell what a recording holds, and whether it is complete.
+/// Show what a recording holds, and whether it is complete.
 ///
 /// A recording is complete when its end is there, the counts of the program, the recorder and the
 /// file agree, no thread's numbering has a hole, and it has no gaps.

@@ -38,8 +38,10 @@ mod later_event;
 #[cfg(test)]
 mod sample;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
@@ -57,7 +59,7 @@ Examples:
     reenact show sqlite3.rnt
   What went wrong, and with which files?
     reenact show sqlite3.rnt --failed --call %file
-  Where does the time go, and what would a performance consultant look at?
+  Where does the time go, and what are likely performance problems?
     reenact stat sqlite3.rnt
     reenact stat patterns sqlite3.rnt
   What changed between two recordings of it?
@@ -129,7 +131,7 @@ fn main() -> ExitCode {
             Command::Man(args) => manual::show(&args, Cli::command()),
             Command::Completions(args) => manual::complete(&args, Cli::command()),
         },
-        Err(error) => return command_line(&error),
+        Err(error) => return command_line(error),
     };
     let code = result.unwrap_or_else(Failure::report);
     pager::finish();
@@ -137,13 +139,24 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, the version, or an error in the command line.
-fn command_line(error: &clap::Error) -> ExitCode {
+fn command_line(mut error: clap::Error) -> ExitCode {
+    let first = std::env::args_os().nth(1);
+    let recording = first.as_ref().is_some_and(|word| word == "record");
+    if !recording {
+        // Values that begin with a hyphen are the words of programs alone.
+        error.remove(ContextKind::Suggested);
+    }
+    let is_option = |word: OsString| word.as_encoded_bytes().starts_with(b"-");
+    if error.use_stderr() && first.is_some_and(is_option) {
+        // Else it is that of the option which resembles the one that was given.
+        let usage = ContextValue::StyledStr(Cli::command().render_usage());
+        error.insert(ContextKind::Usage, usage);
+    }
     // Ignore a closed standard output.
     let _ = error.print();
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }
-    let recording = std::env::args_os().nth(1).is_some_and(|word| word == "record");
     let text = String::new;
     let failure = if recording { Failure::Recorder(text()) } else { Failure::Usage(text()) };
     ExitCode::from(failure.code())

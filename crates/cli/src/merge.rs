@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use render::amounts::counted;
 use rewrite::{Input, Merge, MergeError, OfOneRecording, TRACES_MAX};
 
 use crate::failure::Failure;
@@ -28,10 +29,10 @@ pub struct Args {
     output: PathBuf,
 
     /// Replace what is there
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
-    /// Say nothing about what was written
+    /// Do not report what was written
     #[arg(short, long)]
     quiet: bool,
 }
@@ -65,14 +66,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     pending.keep().map_err(Failure::Failed)?;
     if !args.quiet {
         let (calls, order, out) = (merged.calls, merge.order(), args.output.display());
-        let traces = args.traces.len();
-        message::note(&format!("{calls} calls of {traces} traces, {order} -> {out}"));
+        let calls = counted(calls, "call", "calls");
+        let traces = counted(args.traces.len() as u64, "trace", "traces");
+        message::note(&format!("{calls} of {traces}, {order} -> {out}"));
         if merged.leaves_files_out {
-            message::note("left out: what the traces tell of the files in the end");
+            message::note("left out: what the traces say about the files at the end");
         }
     }
     if merged.is_whole {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::Failed("damaged blocks were left out; `reenact info` tells of which trace".into()))
+    Err(Failure::Failed("damaged blocks were left out; `reenact info` says of which trace".into()))
 }

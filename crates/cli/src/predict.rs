@@ -14,6 +14,7 @@ use predict::{Configuration, Error, Limits, Measured, Place};
 use crate::failure::{self, Failure};
 use crate::latest::Input;
 use crate::{message, source, units};
+use render::amounts::counted;
 use result::{Prediction, Report};
 
 /// Predict how long the recorded program takes elsewhere: on other file systems, with less memory, with
@@ -27,7 +28,7 @@ use result::{Prediction, Report};
 /// how wrong the prediction is.
 ///
 /// What a replay does not do again (starting programs, page faults, networks, waiting for time to pass) is
-/// not predicted; docs/predict.md tells what follows from that.
+/// not predicted; docs/predict.md explains what follows from that.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -68,7 +69,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Method::Replay)]
     method: Method,
 
-    /// Run each so many times, and tell median and spread
+    /// Run each this many times, and print median and spread
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
@@ -78,7 +79,7 @@ pub struct Args {
     cache: Cache,
 
     /// A command for `sh -c` that is run on each configuration as well; REENACT_ROOT has the directory
-    /// that stands for `/`
+    /// that takes the place of `/`
     #[arg(long, value_name = "COMMAND")]
     actual: Option<String>,
 
@@ -187,8 +188,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let verdict = match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::Failed(format!(
-            "{failures} of {} predictions failed",
-            report.predictions.len()
+            "{failures} of {} failed",
+            counted(report.predictions.len() as u64, "prediction", "predictions")
         ))),
     };
     failure::verdict(printed, verdict)
@@ -285,7 +286,9 @@ fn limits(text: &str) -> Result<Limits, String> {
             if bytes == 0 { Err(format!("'{part}' lets nothing through")) } else { Ok(Some(bytes)) }
         };
         let Ok(limited) = Limited::from_str(name, false) else {
-            return Err(format!("'{name}' is no limit; known are read, write, iops and latency"));
+            return Err(format!(
+                "'{name}' is not a limit; known are read, write, iops and latency"
+            ));
         };
         match limited {
             Limited::Read => limits.read_bytes = speed()?,

@@ -193,7 +193,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     }
     let outcome = supervisor.serve(&mut observer, &done);
     if let Outcome::Abandoned(signal) = outcome {
-        message::warn("told to end once more: the trace has no end");
+        message::warn("asked to end a second time: the trace has no end");
         drop(kernel);
         return Ok(end_by(signal));
     }
@@ -248,7 +248,7 @@ fn launch_failure(error: &LaunchError) -> Failure {
     if let LaunchError::Program { program, .. } = error
         && program.as_bytes().iter().any(|byte| b" |&;<>*$".contains(byte))
     {
-        text += "; for a line of a shell, write `reenact record sh -c 'LINE'`";
+        text += "; for a shell command line, write `reenact record sh -c 'LINE'`";
     }
     match error {
         LaunchError::Program { source, .. } if source.kind() == io::ErrorKind::NotFound => {
@@ -362,7 +362,7 @@ impl Observer for Glue {
     fn told_to_end(&mut self, signal: i32) {
         let name = signals::name(signal).unwrap_or_default();
         let text =
-            format!("reenact itself was told to end ({name}); what was left runs on unrecorded");
+            format!("reenact itself was asked to end ({name}); what is left runs on unrecorded");
         self.handle.stop(GapWhy::Interrupted, text);
     }
 

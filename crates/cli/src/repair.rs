@@ -26,7 +26,7 @@ pub struct Args {
     output: PathBuf,
 
     /// Replace what is there
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 
     /// Say nothing about what was lost

@@ -210,7 +210,7 @@ fn in_jail(
         if !dangers.is_empty() && !opened.warned.replace(true) {
             message::warn(&format!(
                 "the trace does not hold all data that moved: {dangers}. What comes out otherwise \
-                 because of it is counted as not verifiable; `reenact info` tells more"
+                 because of it is counted as not verifiable; see `reenact info`"
             ));
         }
         if args.cold {

@@ -19,7 +19,7 @@ use crate::{diff, message, output, source, units};
 /// The page is one HTML file that needs no network and nothing beside it: findings, charts over time,
 /// the latency and the sizes of each call, files and where in them data was moved, processes,
 /// threads and errors. Its numbers are those of `reenact stat`. It is below 5 MB for a trace of any
-/// size: the busiest 1,000 files are told apart, the others are summed.
+/// size: the busiest 1,000 files are listed, the others are summed.
 ///
 /// Of a trace with events of the kernel it also has lanes of threads and CPUs by what they did or waited
 /// for, with who woke whom, and for the ten longest waits and each --detail the control flow (process,
@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long)]
     open: bool,
 
-    /// Say nothing about what was written
+    /// Do not report what was written
     #[arg(short, long)]
     quiet: bool,
 }
@@ -149,7 +149,7 @@ fn quoted(path: &Path) -> String {
 
 /// Parses a range of time: `1.25s..1.3s`.
 fn time_range(text: &str) -> Result<(u64, u64), String> {
-    let bad = || format!("'{text}' is no range of time; write 1.25..1.3 or 200ms..250ms");
+    let bad = || format!("'{text}' is not a range of time; write 1.25..1.3 or 200ms..250ms");
     let (from, to) = text.split_once("..").ok_or_else(bad)?;
     let (from, to) = (units::time_ns(from)?, units::time_ns(to)?);
     if from < to { Ok((from, to)) } else { Err(bad()) }

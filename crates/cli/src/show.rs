@@ -277,7 +277,7 @@ struct Printer<W> {
     out: W,
 }
 
-/// What a recording has, to be told if no event fits the conditions.
+/// What a recording has, to be told if no event matches the conditions.
 #[derive(Default)]
 struct Seen {
     shown: u64,
@@ -308,7 +308,7 @@ impl Seen {
             .take(NAMES_TOLD)
             .map(|(name, count)| format!("{name} {}", show_count(*count)))
             .collect();
-        Some(format!("no event fits; the recording has {all}: {}{more}", names.join(", ")))
+        Some(format!("no event matches; the recording has {all}: {}{more}", names.join(", ")))
     }
 }
 

@@ -64,10 +64,14 @@ const DAMAGE_SHOWN: usize = 20;
 pub fn warnings(trace: &Trace) -> Vec<String> {
     let damage = trace.damage();
     let shown = damage.iter().take(DAMAGE_SHOWN);
-    let mut warnings: Vec<String> =
-        shown.map(|d| format!("at byte {} ({} bytes): {}", d.offset, d.bytes, d.what)).collect();
+    let mut warnings: Vec<String> = shown
+        .map(|d| {
+            format!("at byte {} ({}): {}", d.offset, counted(d.bytes, "byte", "bytes"), d.what)
+        })
+        .collect();
     if damage.len() > DAMAGE_SHOWN {
-        warnings.push(format!("{} more stretches are damaged", damage.len() - DAMAGE_SHOWN));
+        let more = (damage.len() - DAMAGE_SHOWN) as u64;
+        warnings.push(format!("{} more damaged", counted(more, "part is", "parts are")));
     }
     if let Some(part) = origin::selection(trace.preamble()) {
         warnings

@@ -45,8 +45,8 @@ pub struct Args {
     #[command(flatten)]
     only: filter::Options,
 
-    /// Width of the steps in which time is cut (views time, durability and cache); what fits, unless
-    /// told otherwise
+    /// Width of the steps in which time is cut (views time, durability and cache) [default:
+    /// automatic]
     #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
     interval: Option<u64>,
 
@@ -59,15 +59,15 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "by_state")]
     by: Option<By>,
 
-    /// Sort the rows by this column, as its title or JSON names it
+    /// Sort the rows by this column, by its title or its name in --json
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
 
-    /// Show at most this many rows of a table: 20 for people, all for programs, unless told otherwise
+    /// Show at most this many rows of a table: 20, or all with --json and --csv, unless given
     #[arg(long, value_name = "COUNT", value_parser = units::number::<usize>)]
     limit: Option<usize>,
 
-    /// Show only this table, as JSON names it
+    /// Show only this table, by its name in --json
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 
@@ -309,8 +309,16 @@ pub mod tests {
         let Ok((sheet, _)) = (view.look)(&wanted) else { return };
         let tables = sheet.tables.iter().filter(|table| !table.one_of_many);
         let mut keys = HashSet::from(["view"]);
-        for key in sheet.facts.iter().map(|fact| fact.key).chain(tables.map(|table| table.key)) {
+        let facts = sheet.facts.iter().map(|fact| fact.key).filter(|key| !key.is_empty());
+        for key in facts.chain(tables.map(|table| table.key)) {
             assert!(keys.insert(key), "{}: its JSON has `{key}` twice", view.name);
+        }
+        for table in &sheet.tables {
+            let mut titles = HashSet::new();
+            let shown = table.columns.iter().map(|column| column.title.trim());
+            for title in shown.filter(|title| !title.is_empty()) {
+                assert!(titles.insert(title), "{}: two columns are called {title}", view.name);
+            }
         }
         let mut out = Vec::new();
         text::write(&mut out, &sheet, text::Look::default()).expect("memory takes everything");

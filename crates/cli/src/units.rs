@@ -3,7 +3,7 @@
 /// Parses a size: a number, with K, M, G or T for powers of 1024 (`64M`, `1GiB`, `4096`).
 pub fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
-    let bad = || format!("'{text}' is no size; write 4096, 64K, 64M or 1G");
+    let bad = || format!("'{text}' is not a size; write 4096, 64K, 64M or 1G");
     if number.is_empty() {
         return Err(bad());
     }
@@ -14,7 +14,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         "M" | "m" => 20,
         "G" | "g" => 30,
         "T" | "t" => 40,
-        _ => return Err(format!("'{unit}' is no unit of size; known are K, M, G and T")),
+        _ => return Err(format!("'{unit}' is not a unit of size; known are K, M, G and T")),
     };
     let number: u64 = number.parse().map_err(|_| bad())?;
     number
@@ -25,7 +25,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Parses a time in seconds, or with ns, us, ms, s, m or h (`1.5`, `10s`, `200us`).
 pub fn time_ns(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
-    let bad = || format!("'{text}' is no time; write 1.5, 10s, 200ms or 5m");
+    let bad = || format!("'{text}' is not a time; write 1.5, 10s, 200ms or 5m");
     if number.is_empty() {
         return Err(bad());
     }
@@ -37,7 +37,9 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
         "m" | "min" => 60e9,
         "h" => 3600e9,
         _ => {
-            return Err(format!("'{unit}' is no unit of time; known are ns, us, ms, s, m and h"));
+            return Err(format!(
+                "'{unit}' is not a unit of time; known are ns, us, ms, s, m and h"
+            ));
         }
     };
     // Whole numbers are converted exactly.
@@ -61,12 +63,12 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
     let number = text.parse().ok().and_then(|number: u64| T::try_from(number).ok());
-    number.ok_or_else(|| format!("'{text}' is no whole number from 0 to {most}"))
+    number.ok_or_else(|| format!("'{text}' is not a whole number from 0 to {most}"))
 }
 
 /// Parses bytes in hexadecimal digits (`00ff`).
 pub fn hex(text: &str) -> Result<Vec<u8>, String> {
-    let bad = || format!("'{text}' is no row of bytes; write two hexadecimal digits for each");
+    let bad = || format!("'{text}' is not a row of bytes; write two hexadecimal digits for each");
     let digits = text.as_bytes();
     if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err(bad());
@@ -134,15 +136,15 @@ mod tests {
         assert_eq!(number::<u64>("18446744073709551615"), Ok(u64::MAX));
         for bad in ["", "x", "-1", "1.5", "4294967296"] {
             let said = number::<u32>(bad).unwrap_err();
-            assert_eq!(said, format!("'{bad}' is no whole number from 0 to 4294967295"));
+            assert_eq!(said, format!("'{bad}' is not a whole number from 0 to 4294967295"));
         }
     }
 
     #[test]
     fn what_is_needed_is_said() {
         for bad in ["-1", "x", ""] {
-            assert!(size(bad).is_err_and(|said| said.contains("is no size; write")), "{bad}");
-            assert!(time_ns(bad).is_err_and(|said| said.contains("is no time; write")), "{bad}");
+            assert!(size(bad).is_err_and(|said| said.contains("is not a size; write")), "{bad}");
+            assert!(time_ns(bad).is_err_and(|said| said.contains("is not a time; write")), "{bad}");
         }
     }
 }

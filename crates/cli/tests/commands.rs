@@ -189,7 +189,7 @@ fn info_tells_and_proves() {
         "recorded     2023-11-14 22:13:20 UTC on box by reenact 0.1.0",
         "machine      A CPU, 2 CPUs, 8.0 GiB memory",
         "processes    2, with 3 threads",
-        "calls        7, 1 (14.3%) of them through SIGSYS",
+        "calls        7, 1 (14.3%) of them by the slow path",
         "stalled      1.5 us waiting for the recorder",
         "complete     yes (0 calls lost, 0 gaps; every byte was checked)",
         "             calls made 7, read 7, written 7, in the file 7",
@@ -292,10 +292,16 @@ fn bad_command_lines() {
     let trace = traces.sample(End::Whole);
     failure(&["show", &trace, "--call", "opennat"], 2, "unknown system call 'opennat'");
     failure(&["show", &trace, "--call", "%fil"], 2, "known are %file");
+    failure(&["--verbose"], 2, "<COMMAND>");
+    for args in [&["--verbose"][..], &["stat", &trace, "--bogus"]] {
+        let said = String::from_utf8_lossy(&reenact(args).stderr).into_owned();
+        assert!(!said.contains("as a value"), "{said}");
+        assert!(!said.contains("Usage: reenact --version"), "{said}");
+    }
     failure(
         &["show", &trace, "--since", "soon"],
         2,
-        "'soon' is no time; write 1.5, 10s, 200ms or 5m",
+        "'soon' is not a time; write 1.5, 10s, 200ms or 5m",
     );
     failure(&["show"], 2, "TRACE");
     failure(&["nonsense"], 2, "nonsense");

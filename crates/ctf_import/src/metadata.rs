@@ -186,7 +186,7 @@ impl Parser {
                 }
             }
             "callsite" => {}
-            other => return Err(self.wrong(&format!("'{other}' is no declaration"))),
+            other => return Err(self.wrong(&format!("'{other}' is not a declaration"))),
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Parser {
                 }
                 Setting::Text(word)
             }
-            Token::Sign(sign) => return Err(self.wrong(&format!("'{sign}' is no value"))),
+            Token::Sign(sign) => return Err(self.wrong(&format!("'{sign}' is not a value"))),
         })
     }
 
@@ -415,7 +415,7 @@ impl Parser {
                 return Ok(of);
             }
         }
-        Err(self.wrong(&format!("'{}' is no type that is known", words.join(" "))))
+        Err(self.wrong(&format!("'{}' is not a type that is known", words.join(" "))))
     }
 
     fn integer(&mut self) -> Result<Int, Wrong> {

@@ -15,7 +15,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The file is not a DataSeries file.
-    #[error("this is no DataSeries file: it begins with '{found}'")]
+    #[error("not a DataSeries file: it begins with '{found}'")]
     NotDataSeries {
         /// Its first bytes.
         found: String,

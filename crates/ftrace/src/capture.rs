@@ -168,7 +168,7 @@ impl Capture {
         let event = format!("{}/{}", format.system, format.name);
         let refused = |why: &str| {
             let event = event.replace('/', ":");
-            Error::Unknown(format!("'{condition}' is no condition on {event}: {why}"))
+            Error::Unknown(format!("'{condition}' is not a condition on {event}: {why}"))
         };
         let Some(instance) = &self.instance else {
             let mut rings = self.buffers.iter().filter_map(CpuBuffer::ring);
@@ -365,7 +365,7 @@ fn patterns_of(words: &[String]) -> Result<Vec<String>, Error> {
             (None, None) => {
                 let names: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
                 return Err(Error::Unknown(format!(
-                    "'{word}' is no class of events; there are {}; single events are named \
+                    "'{word}' is not a class of events; there are {}; single events are named \
                      SYSTEM:EVENT",
                     names.join(", ")
                 )));

@@ -247,7 +247,7 @@ impl EventChoice {
                 let names: Vec<&str> = event_table::rows().map(|row| row.name).collect();
                 let classes = EventClass::NAMES.map(|(name, _)| format!("%{name}"));
                 return Err(format!(
-                    "'{item}' is no kind of event; there are {}, the classes {}, and events of the \
+                    "'{item}' is not a kind of event; there are {}, the classes {}, and events of the \
                      kernel as SYSTEM:EVENT",
                     names.join(", "),
                     classes.join(", ")

@@ -10,6 +10,31 @@ pub fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
 }
 
+/// Returns a command line in which a shell would find these words.
+pub fn in_shell<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Vec<u8> {
+    let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(c);
+    let mut line = Vec::new();
+    for (number, word) in words.into_iter().enumerate() {
+        let word = word.as_ref();
+        if number > 0 {
+            line.push(b' ');
+        }
+        if !word.is_empty() && word.iter().all(plain) {
+            line.extend_from_slice(word);
+            continue;
+        }
+        line.push(b'\'');
+        for byte in word {
+            match byte {
+                b'\'' => line.extend_from_slice(b"'\\''"),
+                byte => line.push(*byte),
+            }
+        }
+        line.push(b'\'');
+    }
+    line
+}
+
 /// Returns `bytes` with escapes.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::new();
@@ -54,6 +79,13 @@ mod tests {
         let mut out = String::new();
         quote(&mut out, bytes);
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn words_stay_words_in_a_shell() {
+        let line = in_shell(["sh", "-c", "tar cf - a | gzip", "", "it's", "a.db"]);
+        assert_eq!(line, br"sh -c 'tar cf - a | gzip' '' 'it'\''s' a.db");
+        assert_eq!(in_shell([b"a\xff\n"]), b"'a\xff\n'");
     }
 
     #[test]

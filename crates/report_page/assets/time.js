@@ -247,7 +247,7 @@ function timeCharts(data) {
         })
       ),
     }),
-    timeChart("in_flight", "Calls under way", "Mean number of threads that are inside a call.", data, {
+    timeChart("in_flight", "Calls in flight", "Mean number of threads that are inside a call.", data, {
       unit: "calls",
       show: words.short,
       nothing: "No call took time.",

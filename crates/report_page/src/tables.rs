@@ -69,7 +69,7 @@ pub fn table(json: &mut Json<'_>, table: &Table, rows_max: usize, others: Option
 /// Writes an object with the value of each fact.
 pub fn facts(json: &mut Json<'_>, facts: &[Fact]) {
     json.object(|json| {
-        for fact in facts {
+        for fact in facts.iter().filter(|fact| !fact.key.is_empty()) {
             cell(json.key(fact.key), &fact.value);
         }
     });

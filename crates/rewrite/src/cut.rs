@@ -5,6 +5,7 @@ mod parts;
 
 use std::collections::HashSet;
 
+use crate::counted;
 use model::unseen::Unseen;
 use model::user_time;
 use model::{Moment, Stored};
@@ -115,9 +116,9 @@ impl<'a> Cut<'a> {
         let all: u64 = self.trace.blocks().iter().map(|head| u64::from(head.calls)).sum();
         let kept = self.kept.wanted + self.kept.context;
         let left_out = all.saturating_sub(kept);
-        let mut text = format!("{kept} of {all} calls; {conditions}");
+        let mut text = format!("{kept} of {}; {conditions}", counted(all, "call", "calls"));
         if unread > 0 {
-            text.push_str(&format!("; {unread} blocks could not be read"));
+            text.push_str(&format!("; {} could not be read", counted(unread, "block", "blocks")));
         }
         let kind = EventKind::Gap { why: GapWhy::Cut, detail: left_out, text };
         // Keep the files that kept calls copied from; others would show changes by calls left out.

@@ -13,6 +13,11 @@ pub use cut::{Cut, Kept};
 pub use merge::{Input, Merge, MergeError, Merged, OfOneRecording, TRACES_MAX};
 pub use repair::{Repaired, repair, what_is_wrong};
 
+/// A number of things, as notes in a trace say it.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Begins a trace made of others.
 pub fn begin(out: Box<dyn Write + Send>, preamble: &Preamble) -> Result<Rewriter, WriteError> {
     Rewriter::new(out, preamble, WriterOptions::default())

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
+use crate::counted;
 use trace::event::{CPU_STREAM, Event, EventKind, GapWhy, Outcome, Preamble, RECORDER};
 use trace::format::{unzigzag, zigzag};
 use trace::parts::{PartMeaning, PartValue};
@@ -92,7 +93,11 @@ impl Merge {
 
     /// The preamble of the merged trace.
     pub fn preamble(&self) -> Preamble {
-        let how = format!("merged from {} traces, {}", self.inputs.len(), self.order());
+        let how = format!(
+            "merged from {}, {}",
+            counted(self.inputs.len() as u64, "trace", "traces"),
+            self.order()
+        );
         super::preamble(&self.inputs[0].trace, &how)
     }
 
@@ -171,7 +176,7 @@ fn of_one_recording(one: &Trace, other: &Trace) -> bool {
 /// Returns why a trace is incomplete, if it has no such note itself.
 fn missing(trace: &Trace, unread: u64) -> Option<String> {
     match (trace.totals().is_some(), unread) {
-        (_, 1..) => Some(format!("{unread} blocks could not be read")),
+        (_, 1..) => Some(format!("{} could not be read", counted(unread, "block", "blocks"))),
         (false, 0) => Some("it was not ended".into()),
         (true, 0) if !trace.damage().is_empty() => Some("it is damaged".into()),
         (true, 0) => None,

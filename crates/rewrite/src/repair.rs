@@ -1,5 +1,6 @@
 //! The readable parts of a damaged or truncated trace as a sound one.
 
+use crate::counted;
 use trace::event::{Event, EventKind, GapWhy, RECORDER};
 use trace::{ReadError, Report, Rewriter, Trace, WriteError};
 
@@ -72,10 +73,16 @@ impl Lost {
         let damage = trace.damage();
         let bytes: u64 = damage.iter().map(|damage| damage.bytes).sum();
         let all = [
-            (bytes > 0).then(|| format!("{} bytes in {} stretches", bytes, damage.len())),
-            (self.unread > 0).then(|| format!("{} blocks that could not be read", self.unread)),
-            (self.calls > 0).then(|| format!("at least {} calls", self.calls)),
-            (self.buffers > 0).then(|| format!("the bytes of {} buffers", self.buffers)),
+            (bytes > 0).then(|| {
+                let places = counted(damage.len() as u64, "place", "places");
+                format!("{} in {places}", counted(bytes, "byte", "bytes"))
+            }),
+            (self.unread > 0).then(|| {
+                format!("{} that could not be read", counted(self.unread, "block", "blocks"))
+            }),
+            (self.calls > 0).then(|| format!("at least {}", counted(self.calls, "call", "calls"))),
+            (self.buffers > 0)
+                .then(|| format!("the bytes of {}", counted(self.buffers, "buffer", "buffers"))),
             self.manifest.then(|| "what the changed files were in the end".to_string()),
             trace.totals().is_none().then(|| "whatever came after the last block".to_string()),
         ];

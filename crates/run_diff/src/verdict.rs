@@ -134,8 +134,8 @@ fn chance(comparison: &Comparison) -> String {
     };
     let hint = match p {
         p if p < SIGNIFICANT => "",
-        _ if least_p(a, b) >= SIGNIFICANT => "; so few runs cannot tell it from chance",
-        _ => "; not told from chance",
+        _ if least_p(a, b) >= SIGNIFICANT => "; with so few runs this may be chance",
+        _ => "; may be chance",
     };
     format!("A: {}; B: {}; {} (Mann-Whitney){hint}.", of(0, a), of(1, b), probability(p))
 }

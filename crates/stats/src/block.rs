@@ -243,7 +243,7 @@ impl Block {
              read ahead."
                 .into(),
             "The file is that of the call in which the request was made. What threads of the kernel write \
-             back, they do for files that cannot be told."
+             back, they do for files that are not known."
                 .into(),
         ];
         let fact = |key, title, count| Fact { key, title, value: Cell::Count(count) };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use render::amounts::counted;
 use trace::event::EventKind;
 
 use crate::chains::{Chains, Spelled};
@@ -96,13 +97,16 @@ impl CallSites {
             );
         } else {
             notes.push(
-                "Of each chain of callers that one which tells most: the first in another file than \
+                "Of each chain of callers the one that says most: the first in another file than \
                  the call itself."
                     .into(),
             );
         }
         if self.left_out > 0 {
-            notes.push(format!("{} calls are in no row: there were too many.", self.left_out));
+            notes.push(format!(
+                "{} in no row: there were too many.",
+                counted(self.left_out, "call is", "calls are")
+            ));
         }
         let facts = vec![
             Fact {

@@ -76,7 +76,7 @@ impl CallStates {
             ]);
         }
         let notes = vec![
-            "Only time is counted about which the kernel's events tell. A call's times add up to what it \
+            "Only time that the kernel's events cover is counted. A call's times add up to what it \
              took of that."
                 .into(),
         ];

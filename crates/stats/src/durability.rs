@@ -364,14 +364,14 @@ impl SafetyOfFiles {
             "Counted are fsync, fdatasync, sync, syncfs (as if of all files) and files opened with \
              O_SYNC or O_DSYNC; not sync_file_range, which leaves the size of a file out."
                 .to_string(),
-            "A sync is in vain when nothing was new since the one before: nothing written to the \
+            "A sync is redundant when nothing was new since the one before: nothing written to the \
              file, no attribute changed, and no entry of the directory made, renamed or removed."
                 .to_string(),
         ];
         if self.writes_unseen {
             notes.push(
                 "The program also writes through io_uring or Linux AIO, of which the recording has no \
-                 data: more was written than is told here, and no sync counts as in vain."
+                 data: more was written than is shown here, and no sync counts as redundant."
                     .into(),
             );
         }
@@ -396,7 +396,7 @@ impl SafetyOfFiles {
                 ("written_bytes", "written"),
                 ("synced_share", "synced"),
                 ("syncs", "syncs"),
-                ("idle_syncs", "in vain"),
+                ("idle_syncs", "redundant"),
                 ("sync_ns", "in syncs"),
                 ("longest_ns", "longest wait"),
                 ("unsynced_bytes", "unsynced"),

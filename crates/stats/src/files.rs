@@ -449,7 +449,7 @@ impl FileCounts {
         let mut notes = vec![
             "A file counts under the last path that it had, together with the files that had this \
              path before. Lookups name it without opening it. Pipes, sockets, terminals and other devices are no files, nor is what \
-             /proc and /sys show: they are told for themselves and in no total of files."
+             /proc and /sys show: they are listed apart and in no total of files."
                 .to_string(),
         ];
         if !self.is_exact {

@@ -34,7 +34,7 @@ pub use finding::{Finding, FindingKind, sheet};
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "patterns",
-    about: "What a performance consultant would look at first: findings with evidence and reasons",
+    about: "Likely performance problems, most expensive first, with evidence and advice",
     look: |look| {
         let fold = Both { patterns: Patterns::default(), durability: Durability::new(u64::MAX) };
         Ok(look.watch(fold, |fold, files| {

@@ -16,7 +16,7 @@ pub struct Sheet {
 /// A single value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
-    /// Key for programs.
+    /// Key for programs; hidden from them if empty.
     pub key: &'static str,
     /// Title for people; hidden from them if empty.
     pub title: &'static str,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::contents::strings;
 use model::{Contents, Stored, file_use, names};
+use render::escape::in_shell;
 use syscalls::record::part;
 use trace::event::{Content, EventKind, StartHow};
 
@@ -174,7 +175,7 @@ impl Tasks {
             if let Some((_, content)) = std::mem::take(&mut thread.images).pop_last()
                 && let Ok(bytes) = contents.read(&content, COMMAND_BYTES_MAX)
             {
-                commands.insert(*number, strings(&bytes).join(&b' '));
+                commands.insert(*number, in_shell(strings(&bytes)));
             }
         }
         let mut threads: Vec<(u32, Thread)> = self.threads.into_iter().collect();
@@ -371,7 +372,7 @@ impl TaskCounts {
         columns.extend([
             ("user_ns", "computing"),
             ("user_known_share", "known"),
-            ("in_calls_share", "in calls"),
+            ("in_calls_share", "of life in calls"),
             ("", " "),
         ]);
         let mut table = Table::new("threads", "Threads", &columns);
@@ -411,7 +412,9 @@ fn forked(program: Option<&Vec<u8>>) -> Vec<u8> {
 }
 
 fn first_word(command: &[u8]) -> &[u8] {
-    command.split(|byte| *byte == b' ').next().unwrap_or(command)
+    let end = if command.first() == Some(&b'\'') { b'\'' } else { b' ' };
+    let from = usize::from(end == b'\'');
+    command[from.min(command.len())..].split(|byte| *byte == end).next().unwrap_or(command)
 }
 
 /// Returns a description of a wait status.

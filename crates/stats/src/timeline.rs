@@ -9,6 +9,9 @@ use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 use crate::steps::STEPS_MAX;
 use crate::view::ViewRow;
 
+/// Characters of a line that shows a shape.
+const SPARKS_MAX: usize = 60;
+
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "time",
@@ -184,17 +187,45 @@ impl Steps {
         }
         let calls = self.steps.iter().map(|step| step.calls).sum();
         let fact = |key, title, value| Fact { key, title, value };
-        let facts = vec![
+        let mut facts = vec![
             fact("count", "calls", Cell::Count(calls)),
             fact("interval_ns", "each row", Cell::Ns(self.interval_ns)),
         ];
+        let lines: [(&str, fn(&Step) -> u64); 4] = [
+            ("calls/s", |step| step.calls),
+            ("read/s", |step| step.read_bytes),
+            ("written/s", |step| step.write_bytes),
+            ("longest call", |step| step.latency.max),
+        ];
+        for (title, of) in lines {
+            let values: Vec<u64> = self.steps.iter().map(of).collect();
+            // A line alone shows a shape; the numbers of JSON are in the rows.
+            facts.extend(sparkline(&values).map(|line| fact("", title, Cell::Word(line.into()))));
+        }
         let notes = vec![
             "Calls, bytes and times count where the call began; in flight is the mean number of \
-             calls under way."
+             calls in flight."
                 .into(),
         ];
         Sheet { facts, tables: vec![table], notes }
     }
+}
+
+/// Draws values as a line of blocks, each as high as the greatest of its values; none for a flat line.
+fn sparkline(values: &[u64]) -> Option<String> {
+    const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = *values.iter().max()?;
+    if most == 0 || values.len() < 2 {
+        return None;
+    }
+    let each = values.len().div_ceil(SPARKS_MAX);
+    let height = |part: &[u64]| {
+        let value = part.iter().copied().max().unwrap_or(0);
+        // What is more than nothing is seen.
+        let height = (ratio(value, most) * (BLOCKS.len() - 1) as f64).round() as usize;
+        BLOCKS[if value > 0 { height.max(1) } else { 0 }]
+    };
+    Some(values.chunks(each).map(height).collect())
 }
 
 #[cfg(test)]
@@ -216,6 +247,15 @@ mod tests {
         let busy: Vec<u64> = view.steps.iter().map(|step| step.busy_ns).collect();
         assert_eq!(busy, [0, 2000, 2000, 500]);
         assert_eq!((view.steps[0].write_bytes, view.steps[1].read_bytes), (10, 5));
+    }
+
+    #[test]
+    fn a_line_shows_the_shape() {
+        assert_eq!(sparkline(&[0, 1, 50, 100]).as_deref(), Some(" ▁▄█"));
+        assert_eq!(sparkline(&[0, 0]), None);
+        assert_eq!(sparkline(&[7]), None);
+        let long: Vec<u64> = (0..10_000).collect();
+        assert!(sparkline(&long).is_some_and(|line| line.chars().count() <= SPARKS_MAX));
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn lengths_come_from_arguments_that_hold_one() {
                 | Len::PagesArg(i)
                 | Len::RetAtMost(i, _) => {
                     let source = args.get(usize::from(i)).unwrap_or_else(|| panic!("{what}"));
-                    assert!(is_number(source.kind), "{what}: {} is no number", source.name);
+                    assert!(is_number(source.kind), "{what}: {} is not a number", source.name);
                 }
                 Len::Pointee(i) => {
                     let source = args.get(usize::from(i)).unwrap_or_else(|| panic!("{what}"));
@@ -330,7 +330,7 @@ fn what_is_made_again_says_how_far_the_kernel_goes() {
             {
                 let counter = args.get(usize::from(number));
                 let counter = counter.unwrap_or_else(|| panic!("{what} ends with the row"));
-                assert!(is_number(counter.kind), "{what}: {} is no number", counter.name);
+                assert!(is_number(counter.kind), "{what}: {} is not a number", counter.name);
                 counted.insert(number);
             }
             match of {

@@ -302,7 +302,7 @@ fn late(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let (text, trace) = (place.work().join("text"), place.trace("late.rnt"));
     reenact(stage, &place, &["import"], &[&text, Path::new("-o"), &trace], &[0])?;
     let said = reenact(stage, &place, &["replay"], &[&trace], &[0])?;
-    ensure!(said.contains(" 0 came out otherwise"), "the replay went otherwise:\n{said}");
+    ensure!(said.contains(" 0 mismatched"), "the replay went otherwise:\n{said}");
     // The exported exec has the path, although `argv[0]` is not one.
     let paths = [Path::new("-"), &trace];
     let again = reenact(stage, &place, &["export", "--to", "strace", "-o"], &paths, &[0])?;

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 
 use ctf_export::Exporter;
+use render::amounts::counted;
 
 use super::job::{Job, Written};
 use crate::failure::Failure;
@@ -34,12 +35,15 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
         "the bytes of buffers: the arguments of calls are addresses, but for paths".to_string(),
     ];
     if counts.others > 0 {
-        left_out.push(format!("{} events that are no calls and not the kernel's", counts.others));
+        left_out.push(format!(
+            "{}, neither calls nor the kernel's",
+            counted(counts.others, "event", "events")
+        ));
     }
     if counts.without_cpu > 0 {
         left_out.push(format!(
-            "the CPUs of {} calls, which are not in the trace: they stand in the first stream",
-            counts.without_cpu
+            "the CPU of {}, which the trace does not have: they are in the first stream",
+            counted(counts.without_cpu, "call", "calls")
         ));
     }
     Ok(Written { calls: counts.calls, left_out, unread })

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use fio_logs::{Counts, Exporter, FILES, JOBS_MAX};
+use render::amounts::counted;
 
 use super::job::{Job, Written};
 use crate::failure::Failure;
@@ -42,16 +43,22 @@ fn make(path: &Path, may_exist: bool) -> Result<(), Failure> {
 /// Describes what fio cannot be given.
 fn left_out(counts: &Counts) -> Vec<String> {
     let mut left_out = vec![
-        format!("{} calls that move no data of files: fio knows no others", counts.other_calls),
+        format!(
+            "{} that move no data of files, which fio has no words for",
+            counted(counts.other_calls, "call", "calls")
+        ),
         "the bytes that were written, renames, lengths and deletions of files".to_string(),
     ];
     if counts.too_many > 0 {
-        left_out.push(format!("{} accesses to files beyond the limit", counts.too_many));
+        left_out.push(format!(
+            "{} to files beyond the limit",
+            counted(counts.too_many, "access", "accesses")
+        ));
     }
     if counts.shared_logs > 0 {
         left_out.push(format!(
-            "that {} threads ran beside others: fio is given {JOBS_MAX} jobs",
-            counts.shared_logs
+            "that {} beside others: fio is given {JOBS_MAX} jobs",
+            counted(counts.shared_logs, "thread ran", "threads ran")
         ));
     }
     left_out

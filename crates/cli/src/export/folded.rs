@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 
+use render::amounts::counted;
 use render::escape::escape;
 use stats::chains::Chains;
 use trace::event::EventKind;
@@ -55,10 +56,15 @@ pub fn export(job: &Job<'_>) -> Result<Written, Failure> {
     out.flush()?;
     if without > 0 {
         let what = "callers were not recorded (record --stack) or not found";
-        written.left_out.push(format!("the callers of {without} calls: {what}"));
+        written
+            .left_out
+            .push(format!("the callers of {}: {what}", counted(without, "call", "calls")));
     }
     if too_many > 0 {
-        written.left_out.push(format!("{too_many} calls: there are too many chains of callers"));
+        written.left_out.push(format!(
+            "{}: there are too many chains of callers",
+            counted(too_many, "call", "calls")
+        ));
     }
     Ok(written)
 }

@@ -62,7 +62,7 @@ fn run_name(job: &Job<'_>, own: &Options) -> Result<String, Failure> {
         None => Ok(place::run_name(job.from)),
         Some(run) if place::is_run_name(run) => Ok(run.clone()),
         Some(run) => Err(Failure::Usage(format!(
-            "'{run}' is no name of a run; letters, digits, '.', '_' and '-' may be in it"
+            "'{run}' is not a name of a run; letters, digits, '.', '_' and '-' may be in it"
         ))),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use render::amounts::counted;
 use trace::WriterOptions;
 
 use super::input::Import;
@@ -36,10 +37,10 @@ pub fn import(import: &Import<'_>) -> Result<ExitCode, Failure> {
     pending.iter_mut().try_for_each(Pending::keep).map_err(Failure::Failed)?;
     if !import.quiet {
         message::note(&format!(
-            "{} calls of {} threads, {} other events -> {}",
-            imported.calls,
-            imported.threads,
-            imported.events,
+            "{} of {}, {} -> {}",
+            counted(imported.calls, "call", "calls"),
+            counted(imported.threads as u64, "thread", "threads"),
+            counted(imported.events, "other event", "other events"),
             import.to.display()
         ));
     }

@@ -58,8 +58,8 @@ pub fn import(import: &Import<'_>, file: File) -> Result<ExitCode, Failure> {
     ));
     if imported.untold > 0 {
         message::note(&format!(
-            "not captured: {} arguments that {name} does not tell",
-            imported.untold
+            "not captured: {} that {name} does not show",
+            counted(imported.untold, "argument", "arguments")
         ));
     }
     for what in &imported.assumed {
@@ -68,8 +68,8 @@ pub fn import(import: &Import<'_>, file: File) -> Result<ExitCode, Failure> {
     if imported.unknown_calls > 0 {
         let names: Vec<&str> = imported.unknown.keys().map(String::as_str).collect();
         message::warn(&format!(
-            "{name}: left out {} calls that are not known: {}",
-            imported.unknown_calls,
+            "{name}: left out {} that are not known: {}",
+            counted(imported.unknown_calls, "call", "calls"),
             names.join(", ")
         ));
     }

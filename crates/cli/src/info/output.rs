@@ -78,7 +78,7 @@ fn numbers(out: &mut String, trace: &Trace, overview: &Overview) {
         out,
         "calls",
         &format!(
-            "{}, {} ({share:.1}%) of them through SIGSYS",
+            "{}, {} ({share:.1}%) of them by the slow path",
             show_count(s.calls),
             show_count(s.slow_path_calls)
         ),
@@ -127,7 +127,7 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
     line(out, "complete", &format!("{complete} ({lost}, {gaps}; {checked}){unseen}"));
     if let Some(totals) = trace.totals() {
         let equal = |values: &[u64]| {
-            if values.windows(2).all(|w| w[0] == w[1]) { "" } else { "NOT EQUAL: " }
+            if values.windows(2).all(|w| w[0] == w[1]) { "" } else { "these differ: " }
         };
         let t = totals;
         let counts = [t.calls_made, t.calls_read, t.calls_written, report.calls];
@@ -135,7 +135,7 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
         let text = format!("calls made {made}, read {read}, written {written}, in the file {file}");
         line(out, "", &format!("{}{text}", equal(&counts)));
         let (published, read) = (t.ring_bytes_published, t.ring_bytes_read);
-        let text = format!("ring bytes published {published}, read {read}");
+        let text = format!("bytes handed to the recorder {published}, taken by it {read}");
         line(out, "", &format!("{}{text}", equal(&[published, read])));
     } else {
         let at = show_time(overview.span_ns);

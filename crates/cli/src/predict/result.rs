@@ -225,7 +225,7 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
     }
     let different = one.different();
     if different > 0 {
-        writeln!(out, "{name}: {different} results came out otherwise than recorded")?;
+        writeln!(out, "{name}: {different} results did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
     disk(out, &name, run)?;

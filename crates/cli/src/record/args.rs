@@ -19,7 +19,7 @@ use crate::units;
 ///
 /// PROGRAM runs unmodified and keeps its standard streams, its exit code and its signals. Nothing
 /// is printed while it runs; one line to standard error at the end sums the recording up, and more
-/// tell what is missing, if anything is.
+/// say what is missing, if anything is.
 ///
 /// Recording ends when all processes have ended that PROGRAM has left. Signals that are sent to
 /// reenact alone are passed on to PROGRAM. A second SIGTERM or SIGINT, or one that comes when PROGRAM
@@ -51,10 +51,10 @@ pub struct Args {
     #[arg(long)]
     pub force: bool,
 
-    /// Record PROGRAM so many times, one run after the other, into NAME.1.rnt, NAME.2.rnt ...; ends as the
+    /// Record PROGRAM this many times, one run after the other, into NAME.1.rnt, NAME.2.rnt ...; ends as the
     /// last run
     ///
-    /// Each run finds the files as the one before it left them. At the end the times of the runs are told:
+    /// Each run finds the files as the one before it left them. At the end it prints the times of the runs:
     /// `reenact diff` compares them with runs of another version. A run that is ended by a signal is the
     /// last one.
     #[arg(long, value_name = "COUNT", overrides_with = "repeat", default_value_t = 1,
@@ -70,12 +70,12 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DataMode::Full, value_name = "WHAT")]
     pub data: DataMode,
 
-    /// What to keep of the buffers of files whose path fits GLOB (`*` also matches slashes); may
-    /// be given several times, the last one that fits counts
+    /// What to keep of the buffers of files whose path matches GLOB (`*` also matches slashes); may
+    /// be given several times, the last one that matches applies
     ///
-    /// GLOB is held against the absolute path under which a file was opened or, for descriptors
+    /// GLOB is matched against the absolute path under which a file was opened or, for descriptors
     /// that a program begins with, the path in /proc. Another name of the same file, by a link or
-    /// after a rename, needs a rule of its own. Where the path behind a descriptor cannot be told
+    /// after a rename, needs a rule of its own. Where the path behind a descriptor is not known
     /// (/dev/stdin, /proc/self/fd, descriptors received from others), no more than hashes are kept
     /// once any rule is stricter than --data.
     ///
@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long, value_name = "CALLS", value_parser = CallChoice::parse, allow_hyphen_values = true)]
     pub call: Option<CallChoice>,
 
-    /// Record only calls on paths that fit GLOB, or on descriptors of such (`*` also matches slashes); may
+    /// Record only calls on paths that match GLOB, or on descriptors of such (`*` also matches slashes); may
     /// be given several times. Else as --call; with both, calls that fit both
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
@@ -175,7 +175,7 @@ pub struct Args {
     #[command(flatten)]
     pub callers: stack::Options,
 
-    /// Stop recording when the trace has this size; PROGRAM runs on
+    /// Stop recording when the trace reaches this size; PROGRAM runs on
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<u64>,
 
@@ -189,9 +189,9 @@ pub struct Args {
     #[arg(long, value_name = "HOW", value_parser = compression, default_value = "auto")]
     pub compress: Compression,
 
-    /// Memory between PROGRAM and the recorder, for all threads of one user together; when it is
-    /// full, threads wait
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64M")]
+    /// Memory between PROGRAM and the recorder, for all threads of one user together, from 64K to
+    /// 4G; when it is full, threads wait
+    #[arg(long, value_name = "SIZE", value_parser = buffer, default_value = "64M")]
     pub buffer: u64,
 
     /// Do not look, at the end, at what became of the files that PROGRAM changed: their types,
@@ -216,7 +216,7 @@ pub struct Args {
 
     /// Classes and events of the kernel, named as for `--kernel`, whose fields are kept; of all others only
     /// that they happened: when, on which CPU, while which thread ran. `none` keeps no fields. Without the
-    /// fields of switches and wakeups, `stat cpu` and `stat waits` have nothing to tell
+    /// fields of switches and wakeups, `stat cpu` and `stat waits` have nothing to show
     #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
     pub kernel_details: Vec<String>,
 
@@ -509,6 +509,20 @@ fn data_rule(text: &str) -> Result<DataRule, String> {
     Ok(DataRule { glob: glob.to_string(), mode })
 }
 
+/// Parses the size of the memory between programs and the recorder.
+fn buffer(text: &str) -> Result<u64, String> {
+    let (least, most) = (ring::POOL_BYTES as u64, (ring::POOL_MAX * ring::POOL_BYTES) as u64);
+    let bad = || {
+        let [least, most] = [least, most].map(units::size_word);
+        format!("the buffer can have {least} to {most}")
+    };
+    units::size(text).and_then(
+        |size| {
+            if (least..=most).contains(&size) { Ok(size) } else { Err(bad()) }
+        },
+    )
+}
+
 fn compression(text: &str) -> Result<Compression, String> {
     let (name, level) = match text.split_once(':') {
         Some((name, level)) => (name, Some(level)),
@@ -521,7 +535,7 @@ fn compression(text: &str) -> Result<Compression, String> {
         ("zstd", None) => Ok(Compression::Zstd(ZSTD_LEVEL_DEFAULT)),
         ("zstd", Some(level)) => match level.parse() {
             Ok(level @ 1..=19) => Ok(Compression::Zstd(level)),
-            _ => Err(format!("'{level}' is no level of zstd; levels are 1 to 19")),
+            _ => Err(format!("'{level}' is not a level of zstd; levels are 1 to 19")),
         },
         _ => Err(format!("'{text}' is not one of auto, zstd, zstd:LEVEL, lz4, none")),
     }
@@ -566,6 +580,16 @@ mod tests {
             words(&words("--max-data 100 --duration 2")),
             words("--max-data 100 --duration 2s")
         );
+    }
+
+    #[test]
+    fn a_buffer_has_a_size_that_works() {
+        assert_eq!(buffer("64K"), Ok(64 << 10));
+        assert_eq!(buffer("4G"), Ok(4 << 30));
+        for bad in ["0", "1", "65535", "100G", "4097M"] {
+            assert_eq!(buffer(bad), Err("the buffer can have 64K to 4G".into()), "{bad}");
+        }
+        assert!(buffer("much").is_err_and(|said| said.contains("is not a size")));
     }
 
     #[test]

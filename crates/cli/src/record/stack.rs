@@ -48,7 +48,7 @@ fn site_in(text: &str) -> Result<Kept, String> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
     match text.split_once('-').map(|(from, to)| (hex(from), hex(to))) {
         Some((Some(from), Some(to))) if from < to => Ok(Kept::Range(from, to)),
-        Some((Some(_), Some(_))) => Err(format!("'{text}' is no range of addresses")),
+        Some((Some(_), Some(_))) => Err(format!("'{text}' is not a range of addresses")),
         _ if text.is_empty() => Err("a name, or a range of addresses, is missing".into()),
         _ => Ok(Kept::Module(text.into())),
     }

@@ -26,7 +26,7 @@ impl Whom {
             return Ok(Whom::Program);
         }
         let number = |value: &str| {
-            value.parse::<u32>().map_err(|_| format!("'{value}' in '{text}' is no number"))
+            value.parse::<u32>().map_err(|_| format!("'{value}' in '{text}' is not a number"))
         };
         Ok(match text.split_once('=') {
             Some(("pid", value)) => Whom::Threads(Condition::Process(number(value)?)),
@@ -90,7 +90,7 @@ pub fn conditions(words: &[Whom]) -> Result<(Vec<Condition>, Vec<u32>), String> 
 
 fn cpus(list: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
-    let bad = || format!("'{list}' is no list of CPUs, such as 0,2-3");
+    let bad = || format!("'{list}' is not a list of CPUs, such as 0,2-3");
     for range in list.split('+') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {

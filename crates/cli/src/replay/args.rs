@@ -9,15 +9,15 @@ use super::log::Told;
 use crate::latest::Input;
 use crate::units;
 
-/// Make the recorded calls again, on other files, and verify that each comes out the same.
+/// Make the recorded calls again, on other files, and verify that each gives the same result.
 ///
 /// Nothing of the program runs: its calls on files, directories, descriptors and pipes are made
 /// again by tasks that have the descriptors and working directories of the recorded processes.
-/// Everything happens inside one directory, which stands for `/`. What belongs to the recorded
+/// Everything happens inside one directory, which takes the place of `/`. What belongs to the recorded
 /// machine (sockets, terminals, devices, /proc, time, identity) is taken from the trace.
 ///
-/// It ends with 0 if all that could be checked came out as recorded, and with 4 if something came out
-/// otherwise. 0 does not mean that all could be checked: the last lines say how many results and how
+/// It ends with 0 if all that could be checked matched the recording, and with 4 if something did
+/// not. 0 does not mean that all could be checked: the last lines say how many results and how
 /// many files could not be, and why (`unverified` and `final_state.verdict` in the JSON).
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
@@ -31,7 +31,7 @@ pub struct Args {
     #[command(flatten)]
     pub input: Input,
 
-    /// Where it happens: the directory that stands for `/` [default: a fresh one, removed at the
+    /// Replay inside this directory, as if it were `/` [default: a fresh one, removed at the
     /// end]
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST=INSIDE", value_parser = bind)]
     pub bind: Vec<Bind>,
 
-    /// What is there before: `trace` (what the trace tells about it), `none` (what is in the root
+    /// What is there before: `trace` (what the trace knows of it), `none` (what is in the root
     /// already), or a directory to copy from. Only with `trace` is it known which bytes are filler:
     /// all others count as real, so filler that `reenact image` made differs at the end
     #[arg(long, value_name = "trace|none|DIR", default_value = "trace")]
@@ -79,7 +79,7 @@ pub struct Args {
     /// (stop at the first that differs). Buffers of 512 bytes and more are compared by the
     /// XXH3-128 of their bytes. What differs counts as not verifiable where it is filler (where
     /// the trace has but a hash, or what was written to a file or pipe is not stored), and where it
-    /// depends on what overlapping calls did to the same bytes, in an order that nothing tells
+    /// depends on what overlapping calls did to the same bytes, in an order that is not known
     #[arg(long, value_enum, default_value_t = Check::Warn)]
     pub verify: Check,
 
@@ -92,7 +92,7 @@ pub struct Args {
     #[arg(long, value_name = "SEQ", value_parser = units::number::<u64>)]
     pub until: Option<u64>,
 
-    /// Replay so many times, and tell median and spread
+    /// Replay this many times, and print median and spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
 
@@ -124,7 +124,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
 
-    /// Which calls --log tells of; each level has those of the ones before it as well
+    /// Which calls to log; each level includes those before it
     #[arg(long, value_enum, requires = "log", default_value_t = Told::Mismatch)]
     pub log_level: Told,
 
@@ -145,16 +145,16 @@ pub struct Bind {
 /// Order between threads.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// By the recorded times.
+    /// As their times overlapped in the recording.
     Overlap,
-    /// None.
+    /// Only the order within each thread is kept.
     Thread,
 }
 
 /// How operations are made that were in flight.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InFlight {
-    /// Beside each other.
+    /// Several at a time, each by a thread of its own.
     Threads,
     /// One after the other.
     Serial,
@@ -183,11 +183,11 @@ pub enum Pace {
 /// What is done about differences.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// They are not looked at.
+    /// Compare nothing.
     Off,
-    /// They are reported.
+    /// Report all differences.
     Warn,
-    /// The first one ends the replay.
+    /// Stop at the first difference.
     Abort,
 }
 
@@ -222,7 +222,7 @@ fn bind(text: &str) -> Result<Bind, String> {
         return Err(format!("'{text}' has no '='; write HOST=INSIDE"));
     };
     if !inside.starts_with('/') {
-        return Err(format!("'{inside}' is no absolute path"));
+        return Err(format!("'{inside}' is not an absolute path"));
     }
     Ok(Bind { host: host.into(), inside: inside.into() })
 }
@@ -233,7 +233,7 @@ pub fn filler(text: &str) -> Result<Fill, String> {
         ("zeros", _) => Ok(Fill::Zeros),
         ("random", _) => Ok(Fill::Random),
         (_, Some(hex)) => units::hex(hex).map(Fill::Pattern),
-        _ => Err(format!("'{text}' is no filler; known are zeros, random and pattern:HEX")),
+        _ => Err(format!("'{text}' is not a filler; known are zeros, random and pattern:HEX")),
     }
 }
 

@@ -19,13 +19,13 @@ use crate::output;
 /// Which calls get a line.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// Those that came out otherwise.
+    /// Calls that did not match.
     Mismatch,
-    /// And those that did because of races, or of data that the trace does not hold.
+    /// Also those that did not match because of races, or of data that the trace does not hold.
     Raced,
-    /// And those that were not made again.
+    /// Also those that were not made again.
     Simulated,
-    /// All.
+    /// All calls.
     All,
 }
 

@@ -17,7 +17,7 @@ use super::calls;
 use crate::failure::Failure;
 use crate::info::not_seen_json;
 use crate::{source, terminal};
-use render::amounts::{show_count, show_size, show_time};
+use render::amounts::{counted, show_count, show_size, show_time};
 
 /// Limits for the groups of mismatches and for their examples in the text output.
 const GROUPS_SHOWN: usize = 20;
@@ -88,8 +88,9 @@ impl Report {
         }
         let different = run.final_state.as_ref().map_or(0, |state| state.different);
         Err(Failure::Different(format!(
-            "{name}: {} calls came out otherwise, {different} paths differ at the end",
-            run.outcome.mismatches.count()
+            "{name}: {} not match, {} at the end",
+            counted(run.outcome.mismatches.count(), "call did", "calls did"),
+            counted(different, "path differs", "paths differ")
         )))
     }
 
@@ -161,7 +162,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     let outcome = &run.outcome;
     let mismatches = &outcome.mismatches;
     for group in mismatches.groups.iter().take(GROUPS_SHOWN) {
-        writeln!(out, "{} times: {}", group.count, group.cause)?;
+        writeln!(out, "{}: {}", counted(group.count, "time", "times"), group.cause)?;
         for example in group.examples.iter().take(EXAMPLES_SHOWN) {
             let [path, expected, found] = [&example.path, &example.expected, &example.found]
                 .map(|text| escaped(text.as_bytes()));
@@ -193,11 +194,11 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{} calls replayed, {} simulated; {} verified, {} not verifiable{reasons}, {} came out otherwise",
-        outcome.replayed,
-        outcome.simulated,
-        outcome.verified,
-        outcome.unverified,
+        "{} replayed, {} simulated; {} verified, {} not verifiable{reasons}, {} mismatched",
+        counted(outcome.replayed, "call", "calls"),
+        show_count(outcome.simulated),
+        show_count(outcome.verified),
+        show_count(outcome.unverified),
         mismatches.count()
     )?;
     writeln!(
@@ -224,7 +225,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         )?;
     }
     if let Some(dangers) = run.not_seen.dangers() {
-        writeln!(out, "not in the trace: {dangers}; `reenact info` tells more")?;
+        writeln!(out, "not in the trace: {dangers}; see `reenact info`")?;
     }
     if outcome.gaps > 0 {
         let gaps = outcome.gaps;
@@ -256,12 +257,19 @@ fn state_in_words(state: &FinalState) -> String {
     let unknown = state.unknown_bytes;
     let mut words = match state.verdict() {
         Verdict::Nothing => return "nothing to compare".into(),
-        Verdict::Identical => return format!("identical, {compared} paths compared"),
+        Verdict::Identical => {
+            return format!("identical, {} compared", counted(compared, "path", "paths"));
+        }
         Verdict::AsFarAsChecked => {
             let checked = compared.saturating_sub(unverified);
-            format!("identical as far as checked: {checked} of {compared} paths")
+            let compared = counted(compared, "path", "paths");
+            format!("identical as far as checked: {} of {compared}", show_count(checked))
         }
-        Verdict::Different => format!("{different} of {compared} paths differ"),
+        Verdict::Different => format!(
+            "{} of {} at the end",
+            show_count(different),
+            counted(compared, "path differs", "paths differ")
+        ),
     };
     if unverified > 0 {
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
@@ -272,11 +280,18 @@ fn state_in_words(state: &FinalState) -> String {
             1 => reasons.into_keys().map(String::from).collect(),
             _ => reasons.iter().map(|(why, count)| format!("{why} ({count})")).collect(),
         };
-        words.push_str(&format!("; {unverified} not verifiable: {}", reasons.join(", ")));
+        words.push_str(&format!(
+            "; {} not verifiable: {}",
+            show_count(unverified),
+            reasons.join(", ")
+        ));
     }
     if unknown > 0 {
         let files = unknown_files(state);
-        words.push_str(&format!("; {unknown} bytes that no call shows{files}"));
+        words.push_str(&format!(
+            "; {} that no call shows{files}",
+            counted(unknown, "byte", "bytes")
+        ));
     }
     words
 }

@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(value_name = "TRACE")]
     pub trace: PathBuf,
 
-    /// Stop before the call with this number, and tell about it
+    /// Stop before the call with this number, and describe it
     #[arg(long, value_name = "SEQ")]
     pub stop_at: Option<u64>,
 
@@ -41,11 +41,12 @@ pub struct Args {
     pub stuck_after: Duration,
 
     /// Calls on files, `answer`: get their recorded results; `real`: are made as well, in --root, on the
-    /// files that the trace tells about, as a replay makes them, and their results are verified
+    /// files that the trace describes, as a replay makes them, and their results are verified
     #[arg(long, value_enum, default_value_t = OnFiles::Answer)]
     pub files: OnFiles,
 
-    /// With --files real: the directory that stands for `/` [default: a fresh one, removed at the end]
+    /// With --files real: work inside this directory, as if it were `/` [default: a fresh one,
+    /// removed at the end]
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
 
@@ -96,7 +97,7 @@ pub struct Args {
     pub json: bool,
 
     /// Start gdb on the program, before its first call or that of --stop-at. `reenact goto SEQ` brings it
-    /// to another call, also to an earlier one; `reenact when` tells where it is
+    /// to another call, also to an earlier one; `reenact when` shows where it is
     #[arg(long, conflicts_with_all = ["files", "network", "json"])]
     pub gdb: bool,
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use render::amounts::{show_size, show_time};
+use render::amounts::{counted, show_count, show_size, show_time};
 use render::json::text;
 use rerun::{Counts, Ending, Times};
 
@@ -41,7 +41,7 @@ impl Done {
     /// What is told if all is well.
     pub fn told(&self) -> String {
         let Counts { compared, not_compared } = self.counts;
-        let mut text = format!("{} calls, all as recorded", self.calls);
+        let mut text = format!("{}, all as recorded", counted(self.calls, "call", "calls"));
         if compared > 0 {
             text.push_str(&format!(", with {} that went in", show_size(compared)));
         }
@@ -52,7 +52,10 @@ impl Done {
             ));
         }
         if not_compared > 0 {
-            text.push_str(&format!("; {not_compared} buffers are not whole in the trace"));
+            text.push_str(&format!(
+                "; {} not whole in the trace",
+                counted(not_compared, "buffer is", "buffers are")
+            ));
         }
         match (self.has_client, self.client) {
             (true, Some(0)) => text.push_str("; the client ended well"),
@@ -170,26 +173,36 @@ impl Found {
         let outcome = &self.findings.outcome;
         let kept = self.kept.as_ref().map(|path| format!("; they are in {}", path.display()));
         format!(
-            "files: {} calls made, {} verified, {} not verifiable{}",
-            outcome.replayed,
-            outcome.verified,
-            outcome.unverified,
+            "files: {} made, {} verified, {} not verifiable{}",
+            counted(outcome.replayed, "call", "calls"),
+            show_count(outcome.verified),
+            show_count(outcome.unverified),
             kept.unwrap_or_default()
         )
     }
 
-    /// What came out otherwise.
+    /// What did not match.
     pub fn failure(&self) -> Option<Failure> {
         if self.findings.agrees() {
             return None;
         }
         let outcome = &self.findings.outcome;
-        let mut text = format!("{} calls on files came out otherwise", outcome.mismatches.count());
+        let mut text = format!(
+            "{} on files did not match",
+            counted(outcome.mismatches.count(), "call", "calls")
+        );
         if let Some(state) = &self.findings.final_state {
-            text.push_str(&format!(", {} paths differ at the end", state.different));
+            text.push_str(&format!(
+                ", {} at the end",
+                counted(state.different, "path differs", "paths differ")
+            ));
         }
         for group in outcome.mismatches.groups.iter().take(CAUSES_SHOWN) {
-            text.push_str(&format!("\n  {} times: {}", group.count, group.cause));
+            text.push_str(&format!(
+                "\n  {}: {}",
+                counted(group.count, "time", "times"),
+                group.cause
+            ));
             if let Some(example) = group.examples.first() {
                 let [expected, found] = [&example.expected, &example.found]
                     .map(|text| render::escape::escaped(text.as_bytes()));

@@ -10,7 +10,7 @@ pub fn write(out: &mut impl Write, view: &str, sheet: &Sheet) -> io::Result<()> 
     let mut json = Json::new(out);
     json.object(|json| {
         json.key("view").str(view);
-        for fact in &sheet.facts {
+        for fact in sheet.facts.iter().filter(|fact| !fact.key.is_empty()) {
             cell(json.key(fact.key), &fact.value);
         }
         for table in sheet.tables.iter().filter(|table| !table.one_of_many) {

@@ -254,7 +254,7 @@ impl<'a> FileReader<'a> {
 
     fn type_of(&self, head: &Head) -> Result<Arc<Type>, Error> {
         let of = self.types.get(&head.name).cloned();
-        of.ok_or_else(|| Error::damaged(head.offset, format!("{} is no known type", head.name)))
+        of.ok_or_else(|| Error::damaged(head.offset, format!("{} is not a known type", head.name)))
     }
 
     /// Reads the records of an extent.

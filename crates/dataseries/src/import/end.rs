@@ -15,8 +15,11 @@ pub fn finish(
     imported: &mut Imported,
 ) -> Result<(), Error> {
     let damage = files.damage_count();
-    let damage =
-        if damage > 0 { format!("; {damage} stretches of it are damaged") } else { String::new() };
+    let damage = match damage {
+        0 => String::new(),
+        1 => "; one part of it is damaged".into(),
+        parts => format!("; {parts} parts of it are damaged"),
+    };
     let text = format!("imported from a DataSeries file{damage}");
     let kind = EventKind::Gap { why: GapWhy::Imported, detail: 0, text };
     writer.event(&Event::new(RECORDER, totals.end_tsc, kind))?;

@@ -267,7 +267,7 @@ impl FindingKind {
             FindingKind::MissingFiles => words(
                 "missing_files",
                 "Failed lookups",
-                "Each path that is searched in vain costs a call and a walk through directories: \
+                "Each failed lookup costs a call and a walk through directories: \
                  shorten search paths, put what is used most first, or remember what is missing.",
                 "the program asks whether it may create them",
                 "--call %file --failed",

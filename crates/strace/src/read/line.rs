@@ -162,17 +162,18 @@ fn end(inner: &[u8]) -> Result<What<'_>, Wrong> {
     let words: Vec<&str> = text(inner)?.split(' ').collect();
     match words[..] {
         ["exited", "with", code] => {
-            let code: i32 = code.parse().map_err(|_| format!("'{code}' is no exit code"))?;
+            let code: i32 = code.parse().map_err(|_| format!("'{code}' is not an exit code"))?;
             Ok(What::Ended((code & 0xff) << 8))
         }
         ["killed", "by", signal] | ["killed", "by", signal, "(core", "dumped)"] => {
             let number = super::number::signal(signal);
-            let number = number.ok_or_else(|| format!("'{signal}' is no signal"))?;
+            let number = number.ok_or_else(|| format!("'{signal}' is not a signal"))?;
             let core = if words.len() > 3 { 0x80 } else { 0 };
             Ok(What::Ended(number & 0x7f | core))
         }
         ["superseded", "by", "execve", "in", "pid", tid] => {
-            let tid = number(tid.as_bytes()).ok_or_else(|| format!("'{tid}' is no thread id"))?;
+            let tid =
+                number(tid.as_bytes()).ok_or_else(|| format!("'{tid}' is not a thread id"))?;
             Ok(What::Superseded(tid))
         }
         _ => Err(format!("what ended is unknown: {}", shown(inner))),
@@ -180,7 +181,7 @@ fn end(inner: &[u8]) -> Result<What<'_>, Wrong> {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Wrong> {
-    std::str::from_utf8(bytes).map_err(|_| format!("{} is no text", shown(bytes)))
+    std::str::from_utf8(bytes).map_err(|_| format!("{} is not text", shown(bytes)))
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ impl<'a> Cursor<'a> {
             end
         };
         let (word, rest) = self.rest.split_at(end.min(self.rest.len()));
-        let word = std::str::from_utf8(word).map_err(|_| format!("{} is no text", shown(word)))?;
+        let word = std::str::from_utf8(word).map_err(|_| format!("{} is not text", shown(word)))?;
         self.rest = rest;
         match rest {
             [b'(', rest @ ..] => {

@@ -179,7 +179,7 @@ impl<R: BufRead> Text<R> {
             }
             What::Signal { name, rest } => {
                 let signal = super::number::signal(name);
-                let signal = signal.ok_or_else(|| format!("'{name}' is no signal"))?;
+                let signal = signal.ok_or_else(|| format!("'{name}' is not a signal"))?;
                 item(ItemKind::Signal { text: rest.to_vec(), number: signal })
             }
             What::Ended(status) => match self.lost(Some(tid)) {
