@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::kernel::{PAGE_BYTES, read};
+use super::kernel::{PAGE_BYTES, ZEROS, read};
 
 /// Shorter holes are watched like data.
 const HOLE_BYTES_MIN: u64 = 16 << 20;
@@ -88,8 +88,9 @@ impl Holes {
         let from = part.start.max(part.end.saturating_sub(TAIL_BYTES_MAX));
         let mut bytes = Vec::new();
         read(&self.file, from, (part.end - from) as usize, &mut bytes);
-        let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1);
-        from + len.next_multiple_of(PAGE_BYTES)
+        // Pages are compared faster than bytes are looked at.
+        let last = bytes.chunks(ZEROS.len()).rposition(|page| *page != ZEROS[..page.len()]);
+        from + last.map_or(0, |last| (last as u64 + 1) * PAGE_BYTES)
     }
 
     /// Takes out what is watched like data from now on.

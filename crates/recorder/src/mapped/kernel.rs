@@ -18,6 +18,8 @@ const PIDFD_THREAD: c_int = libc::O_EXCL;
 /// What /proc calls a userfaultfd.
 const NAME: &str = "anon_inode:[userfaultfd]";
 pub(super) const PAGE_BYTES: u64 = 4096;
+/// A page of zeros.
+pub(super) static ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 /// Half of the memory that one entry of a page table can map.
 const HALF_HUGE_BYTES: u64 = 1 << 20;
 /// Number of stretches that one look at a page map returns at most.

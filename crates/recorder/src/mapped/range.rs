@@ -15,7 +15,7 @@ use ring::DataMode;
 use syscalls::abi::memory::PAGE_STORED;
 
 use super::holes::Holes;
-use super::kernel::{Memory, PAGE_BYTES, file_of, read};
+use super::kernel::{Memory, PAGE_BYTES, ZEROS, file_of, read};
 use super::terms::Terms;
 use super::times::{Touch, Touches};
 use crate::stored::Stored;
@@ -483,7 +483,6 @@ pub(super) struct Whose {
 
 /// Calls `found` with the stretches of pages that are not all zeros, and where they begin.
 fn each_not_zero(bytes: Vec<u8>, found: &mut dyn FnMut(u64, Vec<u8>)) {
-    const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
     let pages = || bytes.chunks(ZEROS.len()).map(|page| *page == ZEROS[..page.len()]);
     if bytes.is_empty() || !pages().any(|is_zero| is_zero) {
         return found(0, bytes);
@@ -507,4 +506,51 @@ pub(super) fn path_of(file: &File, has_name: bool) -> Vec<u8> {
         path.truncate(path.len() - b" (deleted)".len());
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(
+        kind: Found,
+        touches: &[(u64, u64, u32)],
+    ) -> Vec<(Range<u64>, Option<(u64, u64, u32)>)> {
+        let (mut all, mut found) = (Touches::default(), Vec::new());
+        for (page, tsc, thread) in touches {
+            let (first, last) = (*tsc, *tsc);
+            all.add(page * PAGE_BYTES, Touch { first, last, thread: *thread, is_alone: true });
+        }
+        add_pieces(PAGE_BYTES..6 * PAGE_BYTES, kind, &mut all, &mut found);
+        assert!(all.within(PAGE_BYTES..6 * PAGE_BYTES).next().is_none(), "they are used");
+        let of = |piece: Piece| {
+            let pages = piece.pages.start / PAGE_BYTES..piece.pages.end / PAGE_BYTES;
+            let touch = piece.touch.filter(|touch| touch.is_alone);
+            (pages, touch.map(|touch| (touch.first, touch.last, touch.thread)))
+        };
+        found.into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn pages_are_told_together_if_one_thread_touched_them_in_order() {
+        assert_eq!(pieces(Found::Read, &[]), [(1..6, None)]);
+        let scan = [(1, 100, 7), (2, 200, 7), (3, 300, 7), (4, 400, 8), (5, 350, 8)];
+        let read =
+            [(1..4, Some((100, 300, 7))), (4..5, Some((400, 400, 8))), (5..6, Some((350, 350, 8)))];
+        assert_eq!(pieces(Found::Read, &scan), read);
+        let stored = [(1..4, Some((100, 300, 7))), (4..6, Some((350, 400, 8)))];
+        assert_eq!(pieces(Found::Stored, &scan), stored);
+        // A call may have been between them, and one is not known.
+        let slow = [(1, 100, 7), (2, 101 + NEAR, 7), (5, 102 + NEAR, 7)];
+        let read = [
+            (1..2, Some((100, 100, 7))),
+            (2..3, Some((101 + NEAR, 101 + NEAR, 7))),
+            (3..5, None),
+            (5..6, Some((102 + NEAR, 102 + NEAR, 7))),
+        ];
+        assert_eq!(pieces(Found::Read, &slow), read);
+        // Who of two threads stored to a page is not known.
+        assert_eq!(pieces(Found::Stored, &[(1, 5, 7), (1, 6, 8)])[0], (1..2, None));
+        assert_eq!(pieces(Found::Read, &[(1, 5, 7), (1, 6, 8)])[0], (1..2, Some((5, 5, 7))));
+    }
 }
