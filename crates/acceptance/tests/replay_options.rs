@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         trials.add_for_both("fill_where_nothing_is_known", None, fill);
         trials.add_for_both("until_keeps_the_files_of_that_moment", None, until);
         trials.add_for_both("repeat_cold", None, repeat_cold);
+        trials.add_for_both("waits_for_the_outside_are_told", None, outside);
         trials.add_for_both("what_is_not_empty_is_asked_for", None, what_is_not_empty);
         trials.add_for_both("a_fresh_root_is_closed_to_others", None, fresh_root);
         trials.add_for_both("max_size_ends_a_replay", None, max_size);
@@ -225,6 +226,33 @@ fn repeat_cold(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(spread, "no spread: {said}");
     let told = run(stage, &place, &["replay", "--repeat", "2"], &trace)?.success("replay")?;
     ensure!(told.text().contains("2 replays: median"), "{}", told.text());
+    Ok(())
+}
+
+/// Sleeps take time or not, as wanted; who waits for a child that sleeps does not wait for the outside.
+fn outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const SLEPT_NS: u64 = 600_000_000;
+    let place = Place::new(stage, who)?;
+    let script = "sleep 0.3; echo first > f; (sleep 0.3; echo late) | cat >> f";
+    let trace = recorded(stage, &place, &[], script)?;
+    for (words, counts) in [
+        (&["--stimuli", "asap"][..], false),
+        (&["--stimuli", "recorded"], true),
+        (&["--stimuli", "recorded", "--pace", "think"], true),
+    ] {
+        let outcome = run(stage, &place, &[&["replay", "--json"], words].concat(), &trace)?;
+        let json: Value = serde_json::from_str(&outcome.success("replay")?.text()).map_err(text)?;
+        let number = |key: &str| json[key].as_u64().unwrap_or(0);
+        let recorded_ns = number("outside_recorded_ns");
+        let whole_ns = json["recorded_s"].as_f64().unwrap_or(0.0) * 1e9;
+        ensure!(recorded_ns >= SLEPT_NS && recorded_ns as f64 <= whole_ns, "{words:?}: {json}");
+        ensure!(number("outside_ns") == if counts { recorded_ns } else { 0 }, "{words:?}: {json}");
+        // It has slept at least for so long.
+        let took_s = json["calls_s"].as_f64().unwrap_or(0.0);
+        ensure!(!counts || took_s * 1e9 >= SLEPT_NS as f64, "{words:?}: {json}");
+    }
+    let told = run(stage, &place, &["replay"], &trace)?.success("replay")?;
+    ensure!(told.text().contains("waits for the outside"), "{}", told.text());
     Ok(())
 }
 

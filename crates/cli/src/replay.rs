@@ -66,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         emulates_mappings: args.mmap == args::Stores::Emulate,
         speed: args.recorded_speed().map_err(Failure::Usage)?,
         computes: args.pace == args::Pace::Think,
+        rests: args.stimuli == args::Stimuli::Recorded && args.pace != args::Pace::Recorded,
         verify: args.verify.into(),
         fill: args.fill.clone(),
         until: args.until,

@@ -1,6 +1,7 @@
 //! Traces that lie: a re-execution ends, tells why, and leaves nothing changed.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -55,11 +56,12 @@ const fn ring_begins() -> u64 {
     0x3000_0000_0000
 }
 
-/// Builds a program with threads that also run for long between two calls.
-fn threads(directory: &Path) -> String {
-    let program = directory.join("racing").display().to_string();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rerun/racing.c");
-    let built = Command::new("cc").args(["-O1", "-pthread", "-o", &program, source]).status();
+/// Builds a program of tests/rerun: `racing` has threads that also run for long between two calls, `echo` is a
+/// server and its client.
+fn built(directory: &Path, name: &str) -> String {
+    let program = directory.join(name).display().to_string();
+    let source = format!("{}/../../tests/rerun/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new("cc").args(["-O1", "-pthread", "-o", &program, &source]).status();
     assert!(built.unwrap().success());
     program
 }
@@ -181,11 +183,11 @@ fn lying(from: &Trace, to: &Path, random: &mut Random) {
     let _ = writer.finish(from.totals().unwrap());
 }
 
-fn executed(trace: &Path, files: &str) -> Output {
+fn executed(trace: &Path, files: &str, network: &str) -> Output {
     let mut rerun = Command::new("timeout");
     rerun.args(["--signal=KILL", "120", env!("CARGO_BIN_EXE_reenact"), "rerun"]);
     rerun
-        .args(["--stuck-after", "3", "--files", files])
+        .args(["--stuck-after", "3", "--files", files, "--network", network])
         .arg(trace)
         .stdin(Stdio::null())
         .output()
@@ -196,19 +198,36 @@ fn executed(trace: &Path, files: &str) -> Output {
 fn traces_that_lie_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let trace = recorded(directory.path(), &[], &["sh", "-c", SCRIPT]);
-    lies_do_no_harm(directory.path(), &trace, FEW);
+    lies_do_no_harm(directory.path(), &trace, FEW, "answer");
 }
 
 #[test]
 fn lies_about_threads_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
-    let program = threads(directory.path());
+    let program = built(directory.path(), "racing");
     let trace = recorded(directory.path(), &["--serialize"], &[&program]);
-    lies_do_no_harm(directory.path(), &trace, FEW / 2);
+    lies_do_no_harm(directory.path(), &trace, FEW / 2, "answer");
 }
 
-fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64) {
-    let sound = executed(trace, "answer");
+#[test]
+fn lies_about_sockets_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = built(directory.path(), "echo");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
+    let script =
+        "\"$0\" serve $1 3 & until \"$0\" ask $1 word 2> /dev/null; do sleep 0.1; done; wait";
+    let trace = recorded(directory.path(), &[], &["sh", "-c", script, &program, &port]);
+    // Nobody comes here from inside.
+    let here = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
+    here.set_nonblocking(true).unwrap();
+    lies_do_no_harm(directory.path(), &trace, FEW / 2, "feed");
+    assert!(here.accept().is_err());
+}
+
+fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64, network: &str) {
+    let sound = executed(trace, "answer", network);
     let told = String::from_utf8_lossy(&sound.stderr);
     assert!([0, 4].contains(&sound.status.code().unwrap_or(-1)), "{told}");
     let from = Trace::open(trace).unwrap();
@@ -221,7 +240,7 @@ fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64) {
         lying(&from, &to, &mut Random(seed));
         // Calls on files are made again for some of them.
         let files = if round % REAL_EVERY == 0 { "real" } else { "answer" };
-        let output = executed(&to, files);
+        let output = executed(&to, files, network);
         let told = String::from_utf8_lossy(&output.stderr);
         let code = output.status.code().unwrap_or(-1);
         assert!(

@@ -7,6 +7,7 @@ mod holes;
 mod led;
 mod looks;
 mod portion;
+mod rests;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -110,6 +111,9 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     let computes = shared.options.computes;
     while let Some(batch) = next() {
         for action in &batch.actions {
+            if action.rests_ns > 0 {
+                actor.rest(action.rests_ns);
+            }
             if action.computes_ns > 0 {
                 actor.compute(action.computes_ns);
             }

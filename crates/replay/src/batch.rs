@@ -27,6 +27,8 @@ pub struct Action {
     pub exit: u64,
     /// How long the thread computed before, in nanoseconds, if the replay does so too.
     pub computes_ns: u64,
+    /// How long it waited for the outside before, in nanoseconds, if the replay does so too.
+    pub rests_ns: u64,
     /// Progress that other lanes must have made first, in [`Batch::waits`].
     pub waits: Range<u32>,
     /// Other lanes had calls open meanwhile: a result counts only once those have ended.
@@ -206,6 +208,7 @@ impl Action {
         waits: 0..0,
         overlapped: false,
         computes_ns: 0,
+        rests_ns: 0,
         may_block: false,
         what: What::Call(0),
         about: None,

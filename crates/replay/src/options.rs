@@ -46,6 +46,8 @@ pub struct Options {
     pub speed: Option<f64>,
     /// Tasks compute between calls for as long as the recorded threads did.
     pub computes: bool,
+    /// Tasks wait for the outside as long as the recorded threads did.
+    pub rests: bool,
     /// What to do about mismatches.
     pub verify: Verify,
     /// What is written in place of bytes that the trace does not hold.
@@ -70,6 +72,7 @@ impl Default for Options {
             emulates_mappings: false,
             speed: None,
             computes: false,
+            rests: false,
             verify: Verify::Warn,
             fill: Fill::Zeros,
             until: None,

@@ -64,6 +64,9 @@ pub struct Outcome {
     /// What tasks were to compute between calls as the recorded threads did, in nanoseconds, and the
     /// number of calls before which it is not known.
     pub computed: Option<(u64, u64)>,
+    /// Waits of all threads for the outside in the recording, and what tasks were to wait for it, in
+    /// nanoseconds.
+    pub outside_ns: [u64; 2],
     /// CPU time of the tasks, which is that of the calls, of what they compute, and of checking.
     pub cpu: CpuTime,
     /// Recorded and replayed durations of calls, by name.

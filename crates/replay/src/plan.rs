@@ -17,6 +17,7 @@ mod line;
 mod mounted;
 mod not_made;
 mod ordering;
+mod outside;
 mod own_links;
 mod pack;
 mod refusals;
@@ -39,6 +40,7 @@ use model::operations::submitted;
 use model::unseen::Unseen;
 use model::user_time::UserTimes;
 use model::{Step, Stored, World};
+use syscalls::{Act, Classes, Gives, Operand, by_number};
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
@@ -56,6 +58,7 @@ use copies::Copies;
 use doubts::Doubts;
 use graph::Graph;
 use line::{Line, Spawned};
+use outside::{Kind, Outside};
 use side_lanes::SideLanes;
 use submitted::{Ahead, Met};
 use tally::{AtHand, Tally};
@@ -122,6 +125,7 @@ pub struct Planner<'a> {
     reached: u64,
     user_times: UserTimes,
     tally: Tally,
+    outside: Outside,
     at_hand: AtHand<'a>,
 }
 
@@ -147,6 +151,7 @@ impl<'a> Planner<'a> {
             order: Order::default(),
             open: BinaryHeap::new(),
             graph: Graph::default(),
+            outside: Outside::default(),
             rules: Rules::ALL,
             doubts: Doubts::default(),
             copies: Copies::default(),
@@ -236,6 +241,8 @@ impl<'a> Planner<'a> {
         outcome.hidden.extend(self.world.hidden().into_iter().map(|path| (path, why)));
         let end = self.trace.totals().map_or(self.reached, |totals| totals.end_tsc);
         outcome.recorded_s = self.trace.ticks_to_ns(end).max(0) as f64 / 1e9;
+        let outside = self.tally.outside_ns;
+        outcome.outside_ns = [outside, if self.shared.options.rests { outside } else { 0 }];
         if self.shared.options.computes {
             outcome.computed = Some((self.tally.computed_ns, self.tally.computed_unknown));
         }
@@ -268,6 +275,7 @@ impl<'a> Planner<'a> {
         if self.shared.options.computes {
             self.note_computed(index, event);
         }
+        self.note_outside(event);
         match &event.kind {
             EventKind::Call(call) => self.call(index, event, call),
             EventKind::Start { how, process, parent, tid, .. } => {
@@ -334,6 +342,53 @@ impl<'a> Planner<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Notes what threads have waited for.
+    fn note_outside(&mut self, event: &Event) {
+        let now_ns = self.clock_ns(event.tsc);
+        while let Some((thread, ns)) = self.outside.next(now_ns) {
+            self.tally.outside_ns = self.tally.outside_ns.saturating_add(ns);
+            if let (true, Some(index)) = (self.shared.options.rests, self.threads.get(&thread)) {
+                let line = &mut self.lines[*index];
+                line.rested_ns = line.rested_ns.saturating_add(ns);
+            }
+        }
+        match &event.kind {
+            EventKind::Start { .. } => self.outside.begin(event.thread, now_ns),
+            EventKind::End { .. } => self.outside.end(event.thread),
+            EventKind::Call(call) if submitted(event).is_none() => {
+                let kind = self.waits_of(event.thread, call);
+                let exit_ns = match call.outcome {
+                    Outcome::Returned { exit_tsc, .. } => Some(self.clock_ns(exit_tsc)),
+                    Outcome::Unfinished => None,
+                };
+                self.outside.call(event.thread, kind, now_ns, exit_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn clock_ns(&self, tsc: u64) -> u64 {
+        u64::try_from(self.trace.ticks_to_ns(tsc)).unwrap_or(0)
+    }
+
+    /// How a call may wait: also where it reads what is no file.
+    fn waits_of(&self, thread: u32, call: &Call) -> Kind {
+        let Some(row) = by_number(call.nr.into()) else { return Kind::Works };
+        if row.classes.intersects(Classes::WAIT) {
+            let is_timed = row.classes.intersects(Classes::CLOCK);
+            return if is_timed { Kind::Sleeps } else { Kind::Waits };
+        }
+        let Some(fd) = row.value_of(&call.args, Operand::Source) else {
+            let connects = matches!(row.gives, Gives::Connection) || row.act == Act::Connect;
+            return if connects { Kind::Waits } else { Kind::Works };
+        };
+        let table = self.world.descriptors(thread);
+        let entry = table.as_ref().and_then(|table| table.get(fd as i32));
+        let is_file = |path: &[u8]| path.starts_with(b"/") && !path.starts_with(b"/dev/");
+        let is_file = entry.is_none_or(|entry| is_file(&entry.description.path));
+        if is_file { Kind::Works } else { Kind::Waits }
     }
 
     /// Flushes all lanes, and waits while the tasks have more than enough.
@@ -459,8 +514,9 @@ impl<'a> Planner<'a> {
         let line = &mut self.lines[index];
         line.opened_at = self.opened;
         let computes_ns = std::mem::take(&mut line.computed_ns);
+        let rests_ns = std::mem::take(&mut line.rested_ns);
         let action = line.begin();
-        action.computes_ns = computes_ns;
+        (action.computes_ns, action.rests_ns) = (computes_ns, rests_ns);
         action.seq = self.seq;
         action.enter = enter;
         action.exit = exit;

@@ -7,6 +7,7 @@
 pub mod abi;
 pub mod act;
 pub mod attributes;
+mod beside;
 pub mod capture;
 pub mod families;
 mod flag_set;

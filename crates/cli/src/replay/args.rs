@@ -71,6 +71,12 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Pace::Afap)]
     pub pace: Pace,
 
+    /// Waits for what comes from outside (sleeps, timers, time-outs, and peers and terminals that were not
+    /// recorded), `asap`: take no time; `recorded`: take what they took. With --pace recorded they take
+    /// what they took anyhow
+    #[arg(long, value_enum, default_value_t = Stimuli::Asap)]
+    pub stimuli: Stimuli,
+
     /// With --pace recorded: how many recorded seconds pass in one second [default: 1]
     #[arg(long, value_name = "X")]
     pub speed: Option<f64>,
@@ -178,6 +184,15 @@ pub enum Pace {
     Recorded,
     /// Each after the CPU time that its thread used before it.
     Think,
+}
+
+/// How long waits for the outside take.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stimuli {
+    /// No time.
+    Asap,
+    /// What they took.
+    Recorded,
 }
 
 /// What is done about differences.

@@ -224,6 +224,11 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
             "{ns} of it to compute between calls; before {unknown} calls it is not known"
         )?;
     }
+    let [waited, waits] = outcome.outside_ns;
+    if waited > 0 {
+        let counted = if waits == 0 { ", which take no time" } else { ", as long as they took" };
+        writeln!(out, "waits for the outside {}{counted}", show_time(waited))?;
+    }
     if let Some(dangers) = run.not_seen.dangers() {
         writeln!(out, "not in the trace: {dangers}; see `reenact info`")?;
     }
@@ -448,6 +453,9 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
         json.key("computed_ns").uint(ns);
         json.key("computed_unknown").uint(unknown);
     }
+    let [waited, waits] = outcome.outside_ns;
+    json.key("outside_recorded_ns").uint(waited);
+    json.key("outside_ns").uint(waits);
     let stopped = outcome.stopped.as_ref().map(|stopped| match stopped {
         Stopped::Mismatch => "mismatch".to_string(),
         Stopped::Stuck(_) => format!("stuck: {}", stuck.join("; ")),

@@ -80,6 +80,8 @@ pub struct Line {
     pub last_enter: u64,
     /// What it has computed since its last action, in nanoseconds.
     pub computed_ns: u64,
+    /// For how long it has waited for the outside since then, in nanoseconds.
+    pub rested_ns: u64,
     /// Tasks that it created and that have not shown up.
     pub spawned: Spawned,
     /// In its own user namespace: owners have other ids there.

@@ -28,6 +28,8 @@ pub struct Tally {
     pub computed_ns: u64,
     /// Calls before which it is not known.
     pub computed_unknown: u64,
+    /// Waits of all threads for the outside, in nanoseconds.
+    pub outside_ns: u64,
     /// Recorded durations of calls.
     pub recorded: ByCall,
 }
