@@ -41,6 +41,7 @@ const BY_TOOLS: &[(&str, &str, &str)] = &[
 
 const CHECKS: &[(&str, Check)] = &[
     ("losses_are_gaps", losses_are_gaps),
+    ("buffers_grow_where_they_are_not_enough", buffers_grow),
     ("what_a_killed_recorder_left_is_removed", what_a_killed_recorder_left_is_removed),
     ("a_failed_start_leaves_nothing", a_failed_start_leaves_nothing),
 ];
@@ -129,7 +130,7 @@ fn by_perf(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let doctor = run("doctor")?;
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(said.contains("perf_event_open"), "{said}");
-    run("record -q -o k.rnt --kernel -- sh -c \"$1\"")?;
+    run("record -q -o k.rnt --kernel --kernel-buffer 32M -- sh -c \"$1\"")?;
     is_what_the_kernel_did(stage, place)?;
     // Filters go to the kernel; more events than there is room for are counted by it.
     let blocked = "--kernel='sched_switch:prev_state!=0' --duration 500ms";
@@ -182,12 +183,26 @@ fn is_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint>
     ];
     ensure!(found.iter().all(|count| *count >= 1), "within the sleep: {found:?}");
 
-    // The events are picked by name, and counted.
-    let words = ["show", "k.rnt", "--json", "--event", "sched:sched_sw*"];
-    let outcome = place.run(place.command(&stage.reenact).args(words))?;
-    let picked = String::from_utf8_lossy(&outcome.stdout).lines().count();
-    let switches = kernel.iter().filter(|event| event["event"] == "sched_switch").count();
-    ensure!(picked == switches, "{picked} picked of {switches}");
+    // The events are picked by name, by class and by CPU, and counted.
+    let of_class =
+        |event: &Value| ["irq", "irq_vectors"].iter().any(|name| event["system"] == *name);
+    let picks: [(&[&str], &dyn Fn(&Value) -> bool); 4] = [
+        (&["--event", "sched:sched_sw*"], &|event| event["event"] == "sched_switch"),
+        (&["--event", "%irq"], &of_class),
+        (&["--cpu", "0"], &|event| event["cpu"] == 0),
+        (&["--cpu", "1", "--event", "%irq,%sched"], &|event| {
+            event["cpu"] == 1
+                && (of_class(event)
+                    || ["sched", "task"].iter().any(|name| event["system"] == *name))
+        }),
+    ];
+    for (words, fits) in picks {
+        let all = ["show", "k.rnt", "--json"];
+        let outcome = place.run(place.command(&stage.reenact).args(all).args(words))?;
+        let picked = String::from_utf8_lossy(&outcome.stdout).lines().count();
+        let expected = kernel.iter().filter(|event| fits(event)).count();
+        ensure!(picked == expected, "{words:?}: {picked} picked of {expected}");
+    }
     let outcome =
         place.run(place.command(&stage.reenact).args(["stat", "events", "k.rnt", "--json"]))?;
     let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
@@ -273,6 +288,39 @@ fn losses_are_gaps(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
     ensure!(stat["event_lost"].as_u64() == Some(counted), "stat says {}", stat["event_lost"]);
     Ok(())
+}
+
+/// Buffers that were full are larger from then on.
+fn buffers_grow(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "-q", "-o", "grown.rnt", "--kernel=raw_syscalls:*"]);
+    command.args(["--kernel-buffer", "64K", "--duration", "120s"]);
+    let mut recorder = command.spawn().map_err(|error| error.to_string())?;
+    let pid = recorder.id();
+    wait_for(|| !instances_of(pid).is_empty())?;
+    let signal = |signal| {
+        // SAFETY: the process is our child, and was not waited for.
+        unsafe { libc::kill(pid as libc::pid_t, signal) };
+    };
+    signal(libc::SIGSTOP);
+    let made = Command::new("dd")
+        .args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=20000"])
+        .stderr(Stdio::null())
+        .status();
+    let sizes = || -> Vec<u64> {
+        let instances = instances_of(pid).into_iter().map(|name| Path::new(INSTANCES).join(name));
+        let cpus =
+            instances.flat_map(|path| fs::read_dir(path.join("per_cpu")).into_iter().flatten());
+        let files = cpus.flatten().map(|cpu| cpu.path().join("buffer_size_kb"));
+        let sizes = files.filter_map(|file| fs::read_to_string(file).ok());
+        sizes.filter_map(|size| size.trim().parse().ok()).collect()
+    };
+    signal(libc::SIGCONT);
+    let grew = wait_for(|| sizes().iter().any(|size| *size >= 128));
+    signal(libc::SIGTERM);
+    let ended = recorder.wait().map_err(|error| error.to_string())?;
+    ensure!(made.is_ok_and(|made| made.success()) && ended.success(), "{ended}");
+    grew
 }
 
 /// Stops an instance, and counts what its buffers have lost.

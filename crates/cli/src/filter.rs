@@ -1,6 +1,7 @@
 //! Options that select events.
 
 use model::{CallChoice, Conditions, EventChoice, class_names};
+use trace::event_table::EventClass;
 
 use crate::{message, units};
 
@@ -31,15 +32,19 @@ pub struct Options {
     #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = units::number::<u32>)]
     euid: Vec<u32>,
 
+    /// Only events of the kernel that happened on these CPUs
+    #[arg(long, value_name = "CPU", value_delimiter = ',', value_parser = units::number::<u32>)]
+    cpu: Vec<u32>,
+
     #[arg(long, value_name = "CALLS", value_parser = CallChoice::parse, allow_hyphen_values = true,
           help = call_help())]
     call: Option<CallChoice>,
 
     /// Only these events, and no calls unless they are asked for as well: kinds (start, image, end,
-    /// signal, stall, gap, state, exit, kernel ...), classes (%task, %signal, %recording, %kernel), and
-    /// events of the kernel as SYSTEM:EVENT with `*` for any characters, separated by commas; with
-    /// `!` in front, all others
-    #[arg(long, value_name = "EVENTS", value_parser = EventChoice::parse, allow_hyphen_values = true)]
+    /// signal, stall, gap, state, exit, kernel ...), classes (%task, %signal, %recording, %kernel, and
+    /// those of `record --kernel`: %sched, %irq, %block ...), and events of the kernel as SYSTEM:EVENT
+    /// with `*` for any characters, separated by commas; with `!` in front, all others
+    #[arg(long, value_name = "EVENTS", value_parser = events, allow_hyphen_values = true)]
     event: Option<EventChoice>,
 
     /// Only calls on paths that match GLOB, or on descriptors of such (`*` also matches slashes);
@@ -73,6 +78,21 @@ fn call_help() -> String {
     )
 }
 
+/// Reads what `--event` asks for: a class of events of the kernel stands for those that it has.
+fn events(text: &str) -> Result<EventChoice, String> {
+    let (negation, list) = text.split_at(usize::from(text.starts_with('!')));
+    let mut words: Vec<String> = Vec::new();
+    for word in list.split(',') {
+        let class = word.strip_prefix('%').and_then(ftrace::classes::class);
+        let of_kernel = class.map_or(&[][..], |class| class.events);
+        words.extend(of_kernel.iter().map(|event| event.replace('/', ":")));
+        if class.is_none() || EventClass::NAMES.iter().any(|(name, _)| word[1..] == **name) {
+            words.push(word.to_string());
+        }
+    }
+    EventChoice::parse(&format!("{negation}{}", words.join(",")))
+}
+
 impl Options {
     /// Returns the conditions set by the options, and notes what names in them stand for.
     pub fn conditions(&self) -> Conditions {
@@ -86,6 +106,7 @@ impl Options {
             sids: self.sid.clone(),
             uids: self.uid.clone(),
             euids: self.euid.clone(),
+            cpus: self.cpu.clone(),
             calls: self.call.clone(),
             events: self.event.clone(),
             paths: self.path.clone(),

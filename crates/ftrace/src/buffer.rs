@@ -1,13 +1,19 @@
 //! The buffer of one CPU.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::instance::write;
 use crate::page::Page;
 use crate::ring::Ring;
+
+/// How often a buffer may become twice as large.
+const DOUBLINGS_MAX: u32 = 3;
+/// All buffers together take this part of the machine's memory at most, when they grow.
+const MEMORY_PART: u64 = 16;
 
 /// Reads the buffer of one CPU.
 #[derive(Debug)]
@@ -31,7 +37,10 @@ enum Source {
 struct Pages {
     file: File,
     page_bytes: usize,
-    stats: PathBuf,
+    folder: PathBuf,
+    /// How large the buffer is, and how large it may become.
+    bytes: u64,
+    bytes_most: u64,
 }
 
 /// What a CPU's buffer has lost so far, by the kernel's count.
@@ -44,12 +53,17 @@ pub struct Losses {
 }
 
 impl CpuBuffer {
-    /// Opens a CPU's buffer in its folder.
-    pub(crate) fn open(cpu: u32, folder: &Path, page_bytes: usize) -> Result<CpuBuffer, Error> {
+    /// Opens a CPU's buffer of a size in its folder. It grows up to another size.
+    pub(crate) fn open(
+        cpu: u32,
+        folder: &Path,
+        page_bytes: usize,
+        [bytes, bytes_most]: [u64; 2],
+    ) -> Result<CpuBuffer, Error> {
         let path = folder.join("trace_pipe_raw");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let file = file.map_err(|source| Error::of(&path, source))?;
-        let pages = Pages { file, page_bytes, stats: folder.join("stats") };
+        let pages = Pages { file, page_bytes, folder: folder.to_path_buf(), bytes, bytes_most };
         Ok(CpuBuffer { cpu, source: Source::Tracefs(pages) })
     }
 
@@ -74,16 +88,50 @@ impl CpuBuffer {
         }
     }
 
+    /// Makes the buffer twice as large if there was more in it than half of what it holds, or more than
+    /// could be read at once, or if it has lost events.
+    pub fn grow(&mut self, was_in_it: u64, is_all: bool, has_lost: bool) {
+        if let Source::Tracefs(pages) = &mut self.source
+            && (has_lost || !is_all || was_in_it > pages.bytes / 2)
+        {
+            pages.grow();
+        }
+    }
+
     /// What it has lost so far.
     pub fn losses(&self) -> io::Result<Losses> {
         match &self.source {
-            Source::Tracefs(pages) => Ok(losses_in(&std::fs::read_to_string(&pages.stats)?)),
+            Source::Tracefs(pages) => {
+                Ok(losses_in(&fs::read_to_string(pages.folder.join("stats"))?))
+            }
             Source::Perf(ring) => Ok(Losses { overrun: ring.lost()?, dropped: 0 }),
         }
     }
 }
 
+/// How large a buffer of a size may become, where there are so many.
+pub(crate) fn bytes_most(bytes: u64, buffers: usize) -> u64 {
+    // SAFETY: no pointers are involved.
+    let [pages, page_bytes] =
+        [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+    let memory = pages.max(0).cast_unsigned().saturating_mul(page_bytes.max(0).cast_unsigned());
+    let share = memory / MEMORY_PART / buffers.max(1) as u64;
+    bytes.saturating_mul(1 << DOUBLINGS_MAX).min(share).max(bytes)
+}
+
 impl Pages {
+    /// The kernel adds to a buffer while it writes there. Where it has no memory for that, it is left as it
+    /// is, and not asked again.
+    fn grow(&mut self) {
+        let bytes = self.bytes.saturating_mul(2).min(self.bytes_most);
+        if bytes > self.bytes {
+            let kilobytes = bytes.div_ceil(1024).to_string();
+            let grown = write(&self.folder.join("buffer_size_kb"), &kilobytes, false);
+            (self.bytes, self.bytes_most) =
+                if grown.is_ok() { (bytes, self.bytes_most) } else { (self.bytes, self.bytes) };
+        }
+    }
+
     fn read(&mut self, page: &mut Page) -> io::Result<bool> {
         page.fill(self.page_bytes, |bytes| {
             loop {
@@ -110,6 +158,36 @@ fn losses_in(stats: &str) -> Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_grow_when_they_were_half_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = folder.path().join("buffer_size_kb");
+        for file in ["trace_pipe_raw", "buffer_size_kb"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let sizes = [64 << 10, 200 << 10];
+        let mut buffer = CpuBuffer::open(0, folder.path(), 4096, sizes).unwrap();
+        let kilobytes = || fs::read_to_string(&size).unwrap();
+        buffer.grow(32 << 10, true, false);
+        assert_eq!(kilobytes(), "");
+        buffer.grow((32 << 10) + 1, true, false);
+        assert_eq!(kilobytes(), "128");
+        buffer.grow(0, true, true);
+        assert_eq!(kilobytes(), "200");
+        fs::write(&size, "").unwrap();
+        buffer.grow(0, false, true);
+        assert_eq!(kilobytes(), "");
+        // The kernel has no more memory.
+        let mut buffer = CpuBuffer::open(0, folder.path(), 4096, sizes).unwrap();
+        fs::remove_file(&size).unwrap();
+        buffer.grow(0, true, true);
+        fs::write(&size, "").unwrap();
+        buffer.grow(0, true, true);
+        assert_eq!(kilobytes(), "");
+        assert_eq!(bytes_most(1 << 60, 2), 1 << 60);
+        assert!((4096..=8 * 4096).contains(&bytes_most(4096, 2)));
+    }
 
     #[test]
     fn losses_are_those_of_the_kernel() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::buffer::CpuBuffer;
+use crate::buffer::{CpuBuffer, bytes_most};
 use crate::classes::{self, CLASSES, fits};
 use crate::error::Error;
 use crate::format::Format;
@@ -35,7 +35,7 @@ pub struct Wanted {
     /// Classes and events, written in the same way but without conditions, whose fields are wanted;
     /// `None`: those of all.
     pub details: Option<Vec<String>>,
-    /// Bytes of the buffer of each CPU.
+    /// Bytes of the buffer of each CPU, which grows where they are not enough.
     pub buffer_bytes: u64,
     /// The CPUs, all if there are none.
     pub cpus: Vec<u32>,
@@ -284,11 +284,11 @@ fn instance(
     instance.use_time_stamp_counter()?;
     instance.set("buffer_size_kb", &wanted.buffer_bytes.div_ceil(1024).max(4).to_string())?;
     let page_bytes = instance.page_bytes();
-    let buffers = instance
-        .cpus()?
-        .into_iter()
-        .map(|(cpu, folder)| CpuBuffer::open(cpu, &folder, page_bytes))
-        .collect::<Result<_, _>>()?;
+    let cpus = instance.cpus()?;
+    let sizes = [wanted.buffer_bytes, bytes_most(wanted.buffer_bytes, cpus.len())];
+    let buffers =
+        cpus.into_iter().map(|(cpu, folder)| CpuBuffer::open(cpu, &folder, page_bytes, sizes));
+    let buffers = buffers.collect::<Result<_, _>>()?;
     if part == Part::OfAdmitted {
         instance.set("options/event-fork", "1")?;
         // An empty list would be that of all threads.
@@ -305,12 +305,15 @@ fn rings(formats: &[Format], wanted: &Wanted, now: Now) -> Result<Vec<CpuBuffer>
     let numbers: Vec<u16> = formats.iter().map(|format| format.id).collect();
     let clock = Arc::new(Clock::new(now));
     let is_wanted = |cpu: &u32| wanted.cpus.is_empty() || wanted.cpus.contains(cpu);
+    let cpus = ring::cpus();
+    // Rings cannot grow, and have the events of all threads.
+    let bytes = bytes_most(wanted.buffer_bytes, cpus.len());
     let of = |cpu: u32| {
-        let ring = Ring::new(cpu, &numbers, wanted.buffer_bytes, &clock);
+        let ring = Ring::new(cpu, &numbers, bytes, &clock);
         let ring = ring.map_err(|source| Error::of(Path::new("perf_event_open"), source))?;
         Ok(CpuBuffer::of_ring(cpu, ring))
     };
-    ring::cpus().into_iter().filter(is_wanted).map(of).collect()
+    cpus.into_iter().filter(is_wanted).map(of).collect()
 }
 
 /// The threads of this process.

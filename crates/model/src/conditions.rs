@@ -26,6 +26,8 @@ pub struct Conditions {
     pub uids: Vec<u32>,
     /// Effective user ids, all if empty.
     pub euids: Vec<u32>,
+    /// CPUs on which events of the kernel happened, all if empty; of nothing else it is known.
+    pub cpus: Vec<u32>,
     /// Calls by name and class, all if `None`.
     pub calls: Option<CallChoice>,
     /// Other events by kind and class. If `None`, all of them, but none if there is a condition that
@@ -53,7 +55,7 @@ impl Conditions {
     pub fn accepts_all(&self) -> bool {
         let times = [self.since_ns, self.until_ns, self.slower_ns];
         let any_time = times.iter().any(Option::is_some);
-        let any_kind = self.calls.is_none() && self.events.is_none();
+        let any_kind = self.calls.is_none() && self.events.is_none() && self.cpus.is_empty();
         !(self.needs_world() || !any_kind || self.failed || any_time)
     }
 
@@ -103,6 +105,9 @@ impl Conditions {
         if !fits(&self.pids, moment.pid) || !fits(&self.tids, moment.tid) {
             return false;
         }
+        if !fits(&self.cpus, moment.event.cpu()) {
+            return false;
+        }
         if self.needs_ties() {
             let ties = moment.ties();
             if !fits(&self.pgids, ties.group) || !fits(&self.sids, ties.session) {
@@ -136,6 +141,7 @@ impl Conditions {
         let failed = call.error().is_some();
         let slower = |than: u64| duration_ns.is_some_and(|ns| ns > than);
         (self.events.is_none() || self.is_about_calls())
+            && self.cpus.is_empty()
             && self.calls.as_ref().is_none_or(|calls| calls.accepts(shape))
             && (!self.failed || failed)
             && self.slower_ns.is_none_or(slower)
@@ -309,10 +315,14 @@ mod tests {
     use super::*;
     use trace::event::{Event, KernelEvent, KernelLayout, Outcome};
 
-    fn shape(nr: u16) -> Shape {
+    fn call(nr: u16) -> Call {
         let outcome = Outcome::Returned { exit_tsc: 0, ret: 0 };
         let (data, identities) = (Vec::new(), Vec::new());
-        shape_of(&Call { nr, flags: 0, site: 0, nargs: 0, args: [0; 6], outcome, data, identities })
+        Call { nr, flags: 0, site: 0, nargs: 0, args: [0; 6], outcome, data, identities }
+    }
+
+    fn shape(nr: u16) -> Shape {
+        shape_of(&call(nr))
     }
 
     #[test]
@@ -364,6 +374,15 @@ mod tests {
             check("kernel").accepts(&unknown, &world) && check("%kernel").accepts(&switch, &world)
         );
         assert!(!check("sched:*").accepts(&unknown, &world) && !check("*:*").accepts(&end, &world));
+    }
+
+    #[test]
+    fn calls_are_on_no_cpu_that_is_known() {
+        let conditions = Conditions { cpus: vec![1], ..Conditions::default() };
+        assert!(!conditions.accepts_all() && Conditions::default().accepts_all());
+        let call = call(0);
+        assert!(!conditions.accepts_alone(&call, None));
+        assert!(Conditions::default().accepts_alone(&call, None));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `--kernel-for`: whose events of the kernel are wanted.
 
 use std::ffi::CString;
-use std::fmt;
+use std::{fmt, fs};
 
 use recorder::Condition;
 
@@ -40,11 +40,11 @@ impl Whom {
                 Whom::Threads(Condition::GroupId(group))
             }
             Some(("cgroup", value)) => {
-                let path = value.strip_prefix("/sys/fs/cgroup").unwrap_or(value);
-                if !path.starts_with('/') {
+                if !value.starts_with('/') {
                     return Err(format!("'{text}': the path of a cgroup begins with /"));
                 }
-                Whom::Threads(Condition::Cgroup(path.into()))
+                let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+                Whom::Threads(Condition::Cgroup(cgroup(value, &mounts).into()))
             }
             Some(("cpu", value)) => Whom::Cpus(cpus(value)?),
             _ => {
@@ -55,6 +55,21 @@ impl Whom {
             }
         })
     }
+}
+
+/// A cgroup as the kernel names it: below the hierarchy's own folder, if it is named by its folder.
+fn cgroup<'a>(path: &'a str, mounts: &str) -> &'a str {
+    let places = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (place, kind) = (words.next()?, words.next()?);
+        matches!(kind, "cgroup" | "cgroup2").then_some(place)
+    });
+    let below = |place: &str| {
+        let rest = path.strip_prefix(place)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+    };
+    let rest = places.filter_map(below).min_by_key(|rest| rest.len()).unwrap_or(path);
+    if rest.is_empty() { "/" } else { rest }
 }
 
 impl fmt::Display for Whom {
@@ -128,13 +143,27 @@ mod tests {
         assert_eq!(Whom::parse("pid=7"), threads(Condition::Process(7)));
         assert_eq!(Whom::parse("uid=root"), threads(Condition::User(0)));
         assert_eq!(Whom::parse("gid=65000"), threads(Condition::GroupId(65000)));
-        let cgroup = threads(Condition::Cgroup(b"/a".into()));
-        assert_eq!(Whom::parse("cgroup=/sys/fs/cgroup/a"), cgroup);
+        assert_eq!(Whom::parse("cgroup=/a"), threads(Condition::Cgroup(b"/a".into())));
         assert_eq!(Whom::parse("cpu=0+2-3"), Ok(Whom::Cpus(vec![0, 2, 3])));
         for bad in
             ["", "pid", "pid=x", "uid=no-such-user", "cpu=3-2", "cpu=99999", "cgroup=a", "x=1"]
         {
             assert!(Whom::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cgroups_are_named_by_their_folders_too() {
+        let mounts =
+            "none /c tmpfs rw 0 0\nnone /c/cpu cgroup rw 0 0\nnone /c/cpu/two cgroup2 rw 0 0\n";
+        for (path, name) in [
+            ("/c/cpu/a/b", "/a/b"),
+            ("/c/cpu/two/a", "/a"),
+            ("/c/cpu", "/"),
+            ("/c/cpux", "/c/cpux"),
+            ("/a", "/a"),
+        ] {
+            assert_eq!(cgroup(path, mounts), name);
         }
     }
 }

@@ -53,17 +53,12 @@ fn numbers(folder: &Path) -> Vec<u32> {
 fn cgroup(folder: &Path) -> Vec<u8> {
     let text = fs::read(folder.join("cgroup")).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n');
-    // That of version 2 if there is one: its line names no controllers.
+    // That of version 2 comes last: its line names no controllers. In another than the first one of a
+    // hierarchy it was put for a reason.
     let path_of = |line: &[u8]| line.splitn(3, |byte| *byte == b':').nth(2).map(<[u8]>::to_vec);
-    let mut paths = lines.filter_map(|line| Some((line.starts_with(b"0::"), path_of(line)?)));
-    let first = paths.next();
-    let found = match first {
-        Some((false, first)) => {
-            let second = paths.find(|(is_second, path)| *is_second && path != b"/");
-            second.map_or(first, |(_, path)| path)
-        }
-        other => other.map(|(_, path)| path).unwrap_or_default(),
-    };
+    let mut paths: Vec<Vec<u8>> = lines.filter_map(path_of).collect();
+    let place = paths.iter().rposition(|path| path != b"/").unwrap_or(0);
+    let found = if place < paths.len() { paths.swap_remove(place) } else { Vec::new() };
     found[..found.len().min(CGROUP_BYTES_MAX)].to_vec()
 }
 
