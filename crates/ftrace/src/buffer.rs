@@ -88,13 +88,12 @@ impl CpuBuffer {
         }
     }
 
-    /// Makes the buffer twice as large if there was more in it than half of what it holds, or more than
-    /// could be read at once, or if it has lost events.
-    pub fn grow(&mut self, was_in_it: u64, is_all: bool, has_lost: bool) {
-        if let Source::Tracefs(pages) = &mut self.source
-            && (has_lost || !is_all || was_in_it > pages.bytes / 2)
-        {
-            pages.grow();
+    /// Makes the buffer twice as large, for one that has lost events. True if that was done: the kernel
+    /// takes no events of any CPU meanwhile, and does not count them.
+    pub fn grow(&mut self) -> bool {
+        match &mut self.source {
+            Source::Tracefs(pages) => pages.grow(),
+            Source::Perf(_) => false,
         }
     }
 
@@ -120,16 +119,19 @@ pub(crate) fn bytes_most(bytes: u64, buffers: usize) -> u64 {
 }
 
 impl Pages {
-    /// The kernel adds to a buffer while it writes there. Where it has no memory for that, it is left as it
-    /// is, and not asked again.
-    fn grow(&mut self) {
+    /// Where the kernel has no memory for that, it is not asked again.
+    fn grow(&mut self) -> bool {
         let bytes = self.bytes.saturating_mul(2).min(self.bytes_most);
-        if bytes > self.bytes {
-            let kilobytes = bytes.div_ceil(1024).to_string();
-            let grown = write(&self.folder.join("buffer_size_kb"), &kilobytes, false);
-            (self.bytes, self.bytes_most) =
-                if grown.is_ok() { (bytes, self.bytes_most) } else { (self.bytes, self.bytes) };
+        if bytes <= self.bytes {
+            return false;
         }
+        let kilobytes = bytes.div_ceil(1024).to_string();
+        let has_grown = write(&self.folder.join("buffer_size_kb"), &kilobytes, false).is_ok();
+        match has_grown {
+            true => self.bytes = bytes,
+            false => self.bytes_most = self.bytes,
+        }
+        has_grown
     }
 
     fn read(&mut self, page: &mut Page) -> io::Result<bool> {
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_grow_when_they_were_half_full() {
+    fn buffers_grow_up_to_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let size = folder.path().join("buffer_size_kb");
         for file in ["trace_pipe_raw", "buffer_size_kb"] {
@@ -168,23 +170,17 @@ mod tests {
         }
         let sizes = [64 << 10, 200 << 10];
         let mut buffer = CpuBuffer::open(0, folder.path(), 4096, sizes).unwrap();
-        let kilobytes = || fs::read_to_string(&size).unwrap();
-        buffer.grow(32 << 10, true, false);
-        assert_eq!(kilobytes(), "");
-        buffer.grow((32 << 10) + 1, true, false);
-        assert_eq!(kilobytes(), "128");
-        buffer.grow(0, true, true);
-        assert_eq!(kilobytes(), "200");
-        fs::write(&size, "").unwrap();
-        buffer.grow(0, false, true);
-        assert_eq!(kilobytes(), "");
+        for kilobytes in ["128", "200"] {
+            assert!(buffer.grow());
+            assert_eq!(fs::read_to_string(&size).unwrap(), kilobytes);
+        }
+        assert!(!buffer.grow());
         // The kernel has no more memory.
         let mut buffer = CpuBuffer::open(0, folder.path(), 4096, sizes).unwrap();
         fs::remove_file(&size).unwrap();
-        buffer.grow(0, true, true);
+        assert!(!buffer.grow());
         fs::write(&size, "").unwrap();
-        buffer.grow(0, true, true);
-        assert_eq!(kilobytes(), "");
+        assert!(!buffer.grow());
         assert_eq!(bytes_most(1 << 60, 2), 1 << 60);
         assert!((4096..=8 * 4096).contains(&bytes_most(4096, 2)));
     }

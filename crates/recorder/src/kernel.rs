@@ -346,25 +346,29 @@ impl Taking {
         self.read_at = Instant::now();
         let mut bytes = 0;
         for at in 0..self.cpus.len() {
-            let (mut was_in_it, mut is_all, mut has_lost) = (0, false, false);
+            let mut has_lost = false;
             let [of, place] = self.cpus[at].buffer;
             for _ in 0..PAGES_PER_ROUND {
                 let mut page = self.spare.pop().unwrap_or_default();
                 let buffer = &mut self.captures[of].buffers()[place];
                 if !buffer.read(&mut page).unwrap_or(false) {
                     self.spare.push(page);
-                    is_all = true;
                     break;
                 }
-                was_in_it += page.bytes();
+                bytes += page.bytes();
                 has_lost |= page.lost() != 0;
                 self.cpus[at].pages.push_back(page);
                 if self.chosen.is_none() {
                     self.hand_over(at, u64::MAX, out);
                 }
             }
-            self.captures[of].buffers()[place].grow(was_in_it, is_all, has_lost);
-            bytes += was_in_it;
+            if has_lost && !is_last && self.captures[of].buffers()[place].grow() {
+                let cpu = &self.cpus[at];
+                let text = "the kernel took no events, of any CPU, while a buffer was made larger";
+                let (why, detail) = (GapWhy::KernelEvents, 0);
+                let kind = EventKind::Gap { why, detail, text: text.into() };
+                out.event(CPU_STREAM | cpu.number, cpu.last, kind);
+            }
         }
         if self.chosen.is_some() {
             let held: usize = self.cpus.iter().map(|cpu| cpu.pages.len()).sum();

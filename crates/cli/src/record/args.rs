@@ -220,7 +220,7 @@ pub struct Args {
     #[arg(long, value_name = "CLASSES", value_delimiter = ',')]
     pub kernel_details: Vec<String>,
 
-    /// The kernel's memory for its events, for each CPU, to begin with: where it was not enough, it grows up
+    /// The kernel's memory for its events, for each CPU, to begin with: where events were lost, it grows up
     /// to eight times of that
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "8M")]
     pub kernel_buffer: u64,
