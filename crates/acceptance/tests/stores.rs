@@ -1,7 +1,7 @@
 //! What programs store to mapped files is in the trace: every page, once for each time that it was
 //! stored to between two collections. A replay stores it again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use acceptance::expectation::fnv;
@@ -203,16 +203,15 @@ fn every_page_read(stage: &Stage, who: Who) -> Result<(), Complaint> {
     by_descriptors(stage, &place, "reads.rnt")
 }
 
-/// Touches of pages, each with the thread that it says it was: `read` or `stored`, and the page.
-type Touches = BTreeMap<(String, u64), u64>;
+/// Touches of pages: `read` or `stored`, and the page.
+type Touches = BTreeSet<(String, u64)>;
 
 fn touches(output: &str) -> Result<Touches, Complaint> {
     let mut touches = Touches::new();
     for line in output.lines().filter_map(|line| line.strip_prefix("TOUCHED ")) {
         let words: Vec<_> = line.split(' ').collect();
-        let [how, page, tid] = words[..] else { return Err(line.to_owned()) };
-        let number = |word: &str| word.parse::<u64>().map_err(|_| line.to_owned());
-        touches.insert((how.to_owned(), number(page)?), number(tid)?);
+        let [how, page] = words[..] else { return Err(line.to_owned()) };
+        touches.insert((how.to_owned(), page.parse().map_err(|_| line.to_owned())?));
     }
     ensure!(touches.len() == 64, "{} touches in {output}", touches.len());
     Ok(touches)
@@ -241,7 +240,7 @@ fn touched(
             }
         }
     }
-    let missing: Vec<_> = touches.keys().filter(|page| !found.contains_key(*page)).collect();
+    let missing: Vec<_> = touches.iter().filter(|page| !found.contains_key(*page)).collect();
     ensure!(missing.is_empty() && found.len() == touches.len(), "missing: {missing:?}");
     Ok(found)
 }
@@ -268,13 +267,13 @@ fn touches_by_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let call: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let times = (call["enter_ns"].as_u64(), call["exit_ns"].as_u64());
         if let (Some(ret), (Some(enter), Some(exit))) = (call["ret"].as_u64(), times) {
-            marks.insert(ret, (enter, exit));
+            marks.insert(ret, (enter, exit, call["tid"].clone()));
         }
     }
     for (of, event) in touched(stage, &place, "touches.rnt", &touches)? {
         let (how, page) = &of;
         let at = page * PAGE as u64 + if how == "stored" { 32 * PAGE as u64 } else { 0 };
-        let (Some((_, from)), Some((to, _))) =
+        let (Some((_, from, tid)), Some((to, ..))) =
             (marks.get(&((1 << 20) + at)), marks.get(&((2 << 20) + at)))
         else {
             return Err(format!("no calls around {of:?}: {marks:?}"));
@@ -283,7 +282,7 @@ fn touches_by_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
         ensure!((*from..=*to).contains(&since), "{of:?} not in {from}..{to}: {event}");
         let time = event["time_ns"].as_u64().ok_or_else(|| event.to_string())?;
         ensure!(how == "stored" || time <= *to, "{of:?} not in {from}..{to}: {event}");
-        ensure!(event["tid"] == touches[&of], "{of:?} by {}: {event}", touches[&of]);
+        ensure!(event["tid"] == *tid, "{of:?} by {tid}: {event}");
     }
     // Events are in the order of their times.
     let all = events_of(stage, &place, "touches.rnt", "mmap_read")?;

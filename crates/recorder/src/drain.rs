@@ -260,7 +260,7 @@ impl Drain {
                 let is_foreign = birth.foreign;
                 let maker = is_foreign.then(|| self.slots.process_of(birth.start.parent));
                 if let Some(tids) = &mut self.out.tids {
-                    tids.started(&birth);
+                    tids.started(&birth.start, birth.foreign);
                 }
                 self.processes.started(birth, maker.flatten());
                 self.mailbox.set_known(birth.start.process, true);

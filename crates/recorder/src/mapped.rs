@@ -37,7 +37,6 @@ use self::range::{Scope, Watched};
 pub use self::terms::Every;
 pub(crate) use self::terms::Terms;
 use self::times::Times;
-pub(crate) use self::times::Touch;
 
 /// Bytes of memory whose pages are marked at the same time, in all processes together: marks take
 /// eight bytes for each page.

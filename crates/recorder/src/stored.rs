@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::mapped::Touch;
 use trace::event::{BlobId, Event, EventKind, Extras, FieldValue, OtherEvent, RECORDER};
 use trace::event_table::row_of;
 use trace::format::{event_number, zigzag};
@@ -29,6 +28,30 @@ impl Spare {
         if spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
             buffer.clear();
             spare.push(buffer);
+        }
+    }
+}
+
+/// Page faults on a page since it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Touch {
+    /// Time stamps of the first one and of the last one.
+    pub first: u64,
+    pub last: u64,
+    /// Id of the thread that took the first one.
+    pub thread: u32,
+    /// It took all of them.
+    pub is_alone: bool,
+}
+
+impl Touch {
+    /// Both together.
+    pub fn and(self, other: Touch) -> Touch {
+        let earlier = if other.first < self.first { other } else { self };
+        Touch {
+            last: self.last.max(other.last),
+            is_alone: self.is_alone && other.is_alone && self.thread == other.thread,
+            ..earlier
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::slots::Birth;
+use syscalls::record::Start;
 
 /// Maximum number of processes, and of threads of one, that are remembered.
 const PROCESSES_MAX: usize = 4096;
@@ -19,12 +19,10 @@ struct Process {
 }
 
 impl Tids {
-    /// A thread has begun.
-    pub fn started(&mut self, birth: &Birth) {
-        let start = &birth.start;
+    /// A thread has begun; `foreign`: its ids are from another namespace.
+    pub fn started(&mut self, start: &Start, foreign: bool) {
         // Ids of another namespace are not those that the kernel tells us.
-        if birth.foreign || (self.0.len() >= PROCESSES_MAX && !self.0.contains_key(&start.process))
-        {
+        if foreign || (self.0.len() >= PROCESSES_MAX && !self.0.contains_key(&start.process)) {
             return;
         }
         let new = || Process { pid: start.pid, threads: HashMap::new() };
@@ -55,23 +53,17 @@ impl Tids {
 
 #[cfg(test)]
 mod tests {
-    use syscalls::record::Start;
-
     use super::*;
 
     #[test]
     fn ids_lead_to_threads_until_a_program_begins() {
         let mut tids = Tids::default();
-        let birth = |thread, tid, foreign| Birth {
-            start: Start { tsc: 1, thread, process: 7, parent: 0, pid: 100, tid },
-            foreign,
-            told: 0,
-        };
-        tids.started(&birth(1, 100, false));
-        tids.started(&birth(2, 101, false));
-        tids.started(&birth(3, 102, true));
+        let start = |thread, tid| Start { tsc: 1, thread, process: 7, parent: 0, pid: 100, tid };
+        tids.started(&start(1, 100), false);
+        tids.started(&start(2, 101), false);
+        tids.started(&start(3, 102), true);
         assert_eq!([100, 101, 102].map(|tid| tids.number(7, tid)), [Some(1), Some(2), None]);
-        tids.started(&birth(4, 101, false));
+        tids.started(&start(4, 101), false);
         assert_eq!((tids.number(7, 101), tids.number(8, 101)), (Some(4), None));
         tids.began_program(7, 4);
         assert_eq!([100, 101].map(|tid| tids.number(7, tid)), [Some(4), None]);

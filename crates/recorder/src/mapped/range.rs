@@ -17,8 +17,8 @@ use syscalls::abi::memory::PAGE_STORED;
 use super::holes::Holes;
 use super::kernel::{Memory, PAGE_BYTES, ZEROS, file_of, read};
 use super::terms::Terms;
-use super::times::{Touch, Touches};
-use crate::stored::Stored;
+use super::times::Touches;
+use crate::stored::{Stored, Touch};
 
 /// Maximum length of what one event tells.
 const STORED_BYTES_MAX: u64 = 1 << 20;

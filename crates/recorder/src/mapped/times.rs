@@ -14,6 +14,7 @@ use rustix::time::ClockId;
 
 use super::kernel::{PAGE_BYTES, leaves_some};
 use crate::host::Moment;
+use crate::stored::Touch;
 
 /// Maximum number of touched pages that are remembered, in all processes together.
 const TOUCHES_MAX: usize = 1 << 20;
@@ -21,30 +22,6 @@ const TOUCHES_MAX: usize = 1 << 20;
 const MANY: usize = 1 << 16;
 /// How long a thread waits before it looks whether it is still needed.
 const WAIT: Duration = Duration::from_secs(1);
-
-/// Page faults on a page since it was looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Touch {
-    /// Time stamps of the first one and of the last one.
-    pub first: u64,
-    pub last: u64,
-    /// Id of the thread that took the first one.
-    pub thread: u32,
-    /// It took all of them.
-    pub is_alone: bool,
-}
-
-impl Touch {
-    /// Both together.
-    pub fn and(self, other: Touch) -> Touch {
-        let earlier = if other.first < self.first { other } else { self };
-        Touch {
-            last: self.last.max(other.last),
-            is_alone: self.is_alone && other.is_alone && self.thread == other.thread,
-            ..earlier
-        }
-    }
-}
 
 /// Touches by the address of the page.
 #[derive(Default, Debug)]
