@@ -169,6 +169,23 @@ fn executed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let methods: Vec<_> = all.iter().map(|one| one["method"].as_str()).collect();
     ensure!(methods == [Some("replay"), Some("rerun")], "{methods:?}");
     nothing_is_left(&recorded.place)?;
+    // A sleep is a wait for the outside.
+    let place = &recorded.place;
+    let trace = place.trace("sleeps.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--rerunnable", "--output"]).arg(&trace);
+    place.run(command.args(["--", "sleep", "0.5"]))?.success("the recording")?;
+    for (stimuli, is_in) in [("asap", false), ("recorded", true)] {
+        let mut command = place.command(&stage.reenact);
+        command.args(["predict", "--json", "--on", ".", "--repeat", "1", "--method", "rerun"]);
+        let outcome = place.run(command.args(["--stimuli", stimuli]).arg(&trace))?;
+        let said: Value = serde_json::from_str(&outcome.success("predict")?.text())
+            .map_err(|error| error.to_string())?;
+        let one = &said["predictions"][0];
+        ensure!(number(one, "outside_recorded_s") >= 0.5, "it slept: {one}");
+        let counted = number(one, "outside_s") >= 0.5 && number(one, "seconds") >= 0.5;
+        ensure!(counted == is_in, "{stimuli}: {one}");
+    }
     let plain = self::recorded(stage, who)?;
     let more = ["--on", ".", "--method", "rerun"];
     let outcome = plain.place.run(&mut plain.command(stage, &more))?;
@@ -240,6 +257,7 @@ fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["--on", ".", "--memory", "1X"],
         &["--on", ".", "--limit", "iops=0"],
         &["--on", ".", "--path", "srv"],
+        &["--on", ".", "--stimuli", "recorded"],
         &["--on", ".", "--path", "/srv/../etc"],
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, bad))?;

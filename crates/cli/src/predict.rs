@@ -14,6 +14,7 @@ use predict::{Configuration, Error, Limits, Measured, Place};
 use crate::failure::{self, Failure};
 use crate::latest::Input;
 use crate::replay::interrupt;
+use crate::rerun::args::Outside;
 use crate::{message, source, units};
 use render::amounts::counted;
 use result::{Prediction, Report};
@@ -69,6 +70,11 @@ pub struct Args {
     /// with its calls on files made for real, `both`
     #[arg(long, value_enum, default_value_t = Method::Replay)]
     method: Method,
+
+    /// Waits for what comes from outside (clients, terminals, timers), by `rerun`: `asap`, they take no time;
+    /// `recorded`, they take what they took. By `replay` they take none
+    #[arg(long, value_enum, default_value_t = Outside::Asap)]
+    stimuli: Outside,
 
     /// Run each this many times, and print median and spread
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -144,6 +150,11 @@ fn failed(error: Error) -> Failure {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.method == Method::Replay && args.stimuli == Outside::Recorded {
+        let found =
+            "--stimuli recorded is for --method rerun or both: by replay, waits take no time";
+        return Err(Failure::Usage(found.into()));
+    }
     let path = args.input.path()?;
     let trace = source::open(&path)?;
     source::warn_of(&path, &trace);
@@ -160,6 +171,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     job.cold = cold;
     job.program_bytes = args.program_memory;
     job.paths.clone_from(&args.path);
+    job.outside = args.stimuli == Outside::Recorded;
     job.tells = tell_who_interrupts;
     interrupt::listen();
     if !is_root {

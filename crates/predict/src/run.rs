@@ -41,6 +41,8 @@ pub struct Job {
     pub program_bytes: u64,
     /// Directories of the recording whose files lie there; if there are none, all files do.
     pub paths: Vec<PathBuf>,
+    /// Re-executions wait for the outside as long as the recorded program did.
+    pub outside: bool,
     /// Is told the process that runs, so that it can be ended from elsewhere, and 0 when it has ended.
     pub tells: fn(libc::pid_t),
     /// What this machine's control groups can do.
@@ -60,6 +62,7 @@ impl Job {
             cold: false,
             program_bytes: 0,
             paths: Vec::new(),
+            outside: false,
             tells: |_| {},
             controllers: Controllers::here(),
             pinned: Vec::new(),
@@ -243,7 +246,9 @@ pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Er
 /// Executes the program again, its calls on files made for real.
 pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    let out = stand.led(&["rerun", "--json", "--files", "real"], Follows::Nothing)?;
+    let stimuli = if job.outside { "recorded" } else { "asap" };
+    let words = ["rerun", "--json", "--files", "real", "--stimuli", stimuli];
+    let out = stand.led(&words, Follows::Nothing)?;
     let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
     stand.ended(&mut measured);
     Ok(measured)
