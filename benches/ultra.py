@@ -131,7 +131,9 @@ class Bench:
         # The recorder's rings and its own memory are no part of the program's.
         with limited(sizes(self.scale)[0] + 256) as before:
             trace = self.recorded(work, "--rerunnable", before=before)
-        return self.predicted(work, trace, "--on", "ext4", "--cache", "cold", "--memory", f"{size}M")
+        # The server waits for its client.
+        return self.predicted(work, trace, "--on", "ext4", "--cache", "cold", "--memory", f"{size}M",
+                              "--stimuli", "recorded")
 
     def systems(self, work, system):
         """On a fresh file system."""

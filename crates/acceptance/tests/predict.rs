@@ -25,6 +25,11 @@ fn main() -> ExitCode {
         trials.add("refused_with_what_to_do", Who::User, None, refused_with_what_to_do);
         trials.add("in_memory", Who::Root, None, in_memory);
         trials.add("on_a_fresh_image", Who::Root, image, on_a_fresh_image);
+        trials.add("ended_from_outside", Who::Root, image.or(fuse), ended_from_outside);
+        let bench =
+            trials::missing(&["taskset", "sqlite3", "gcc", "strace", "mkfs.xfs", "mkfs.btrfs"])
+                .or(image);
+        trials.add("ultra", Who::Root, bench, ultra);
         trials.add("some_directories", Who::Root, image.or(fuse), some_directories);
         trials.add("with_little_memory", Who::Root, memory, with_little_memory);
         trials.add("with_a_latency", Who::Root, fuse, with_a_latency);
@@ -164,6 +169,23 @@ fn executed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let methods: Vec<_> = all.iter().map(|one| one["method"].as_str()).collect();
     ensure!(methods == [Some("replay"), Some("rerun")], "{methods:?}");
     nothing_is_left(&recorded.place)?;
+    // A sleep is a wait for the outside.
+    let place = &recorded.place;
+    let trace = place.trace("sleeps.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--rerunnable", "--output"]).arg(&trace);
+    place.run(command.args(["--", "sleep", "0.5"]))?.success("the recording")?;
+    for (stimuli, is_in) in [("asap", false), ("recorded", true)] {
+        let mut command = place.command(&stage.reenact);
+        command.args(["predict", "--json", "--on", ".", "--repeat", "1", "--method", "rerun"]);
+        let outcome = place.run(command.args(["--stimuli", stimuli]).arg(&trace))?;
+        let said: Value = serde_json::from_str(&outcome.success("predict")?.text())
+            .map_err(|error| error.to_string())?;
+        let one = &said["predictions"][0];
+        ensure!(number(one, "outside_recorded_s") >= 0.5, "it slept: {one}");
+        let counted = number(one, "outside_s") >= 0.5 && number(one, "seconds") >= 0.5;
+        ensure!(counted == is_in, "{stimuli}: {one}");
+    }
     let plain = self::recorded(stage, who)?;
     let more = ["--on", ".", "--method", "rerun"];
     let outcome = plain.place.run(&mut plain.command(stage, &more))?;
@@ -235,6 +257,7 @@ fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["--on", ".", "--memory", "1X"],
         &["--on", ".", "--limit", "iops=0"],
         &["--on", ".", "--path", "srv"],
+        &["--on", ".", "--stimuli", "recorded"],
         &["--on", ".", "--path", "/srv/../etc"],
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, bad))?;
@@ -287,6 +310,70 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
     nothing_is_left(&recorded.place)
 }
 
+/// A signal ends the run that is under way, and leaves nothing.
+fn ended_from_outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded(stage, who)?;
+    let work = recorded.place.work();
+    // Five seconds for each request: it is in the middle of it for minutes.
+    let more = ["--on", "ext4", "--images", ".", "--image-size", "256M", "--limit", "latency=5s"];
+    let mut command = recorded.command(stage, &more);
+    command.arg("--memory").arg("256M").stdout(std::process::Stdio::null());
+    let mut predict = command.spawn().map_err(|error| error.to_string())?;
+    let pid = predict.id() as libc::pid_t;
+    let runs = || {
+        let tasks = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let names = fs::read_dir(&work).into_iter().flatten().flatten();
+        let made = names.filter(|name| name.path().join("volume/root").exists()).count();
+        // The volume is seen by the command alone, its directory by all.
+        tasks.is_ok_and(|children| !children.trim().is_empty()) || made > 0
+    };
+    for _ in 0..600 {
+        if runs() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // SAFETY: kill takes plain numbers; the process is our child.
+    unsafe { libc::kill(pid, libc::SIGTERM) };
+    let status = predict.wait().map_err(|error| error.to_string())?;
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    ensure!(signal == Some(libc::SIGTERM), "it ended with {status}");
+    ensure!(!control_groups().contains(&format!("predict-{pid}-")), "{}", control_groups());
+    nothing_is_left(&recorded.place)
+}
+
+fn control_groups() -> String {
+    let all = ["/sys/fs/cgroup", "-maxdepth", "2", "-name", "reenact-predict-*"];
+    let found = Command::new("find").args(all).output();
+    found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default()
+}
+
+/// benches/ultra.py measures, goes on where it was ended, fills a page, and leaves no mounts.
+fn ultra(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let repository = acceptance::stage::repository();
+    let page = place.work().join("ultra.md");
+    fs::copy(repository.join("docs/ultra.md"), &page).map_err(|error| error.to_string())?;
+    let measured = |only: &str, parts: &[&str]| {
+        let mut command = place.command(std::path::Path::new("python3"));
+        command.arg(repository.join("benches/ultra.py")).arg(&stage.reenact).arg("figures");
+        command.args(parts).args(["--scale", "0.001", "--repeat", "1", "--only", only, "--into"]);
+        place.run(command.arg(&page).env("PYTHONDONTWRITEBYTECODE", "1"))
+    };
+    let parts = ["costs", "same", "remote", "systems"];
+    let whole = measured("getpid,sqlite", &parts)?.success("ultra.py")?;
+    let text = fs::read_to_string(&page).map_err(|error| error.to_string())?;
+    for row in ["| getpid | ", "| sqlite | ext4 | ", "| sqlite | btrfs+zlib | "] {
+        ensure!(text.contains(row), "no '{row}' in the page:\n{text}\n{}", whole.errors());
+    }
+    ensure!(whole.errors().contains("costs getpid"), "{}", whole.errors());
+    let again = measured("getpid", &["costs", "same"])?.success("ultra.py again")?;
+    ensure!(!again.errors().contains("getpid"), "it measured again: {}", again.errors());
+    let kept = measured("xyz", &["costs"])?;
+    ensure!(kept.errors().contains("no such program"), "{}", kept.errors());
+    nothing_is_left(&place)
+}
+
 /// Only what is below the directories of --path lies on the configuration, for the actual command too.
 fn some_directories(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = recorded_with(stage, who, &["--rerunnable"])?;
@@ -331,11 +418,7 @@ fn with_little_memory(stage: &Stage, who: Who) -> Result<(), Complaint> {
         recorded.predicted(stage, &["--on", ".", "--memory", "16M,64M", "--actual", modest])?;
     ensure!(all.len() == 2, "{} predictions", all.len());
     ensure!(all[1]["memory_bytes"] == 64 << 20, "{all:?}");
-    let groups = Command::new("find")
-        .args(["/sys/fs/cgroup", "-maxdepth", "2", "-name", "reenact-predict-*"])
-        .output()
-        .map_err(|error| error.to_string())?;
-    let ours = String::from_utf8_lossy(&groups.stdout).into_owned();
+    let ours = control_groups();
     // Those of other runs may be there.
     let lives = |group: &str| {
         let pid = group.rsplit('-').nth(1).unwrap_or_default();

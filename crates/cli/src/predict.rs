@@ -13,6 +13,8 @@ use predict::{Configuration, Error, Limits, Measured, Place};
 
 use crate::failure::{self, Failure};
 use crate::latest::Input;
+use crate::replay::interrupt;
+use crate::rerun::args::Outside;
 use crate::{message, source, units};
 use render::amounts::counted;
 use result::{Prediction, Report};
@@ -68,6 +70,11 @@ pub struct Args {
     /// with its calls on files made for real, `both`
     #[arg(long, value_enum, default_value_t = Method::Replay)]
     method: Method,
+
+    /// Waits for what comes from outside (clients, terminals, timers), by `rerun`: `asap`, they take no time;
+    /// `recorded`, they take what they took. By `replay` they take none
+    #[arg(long, value_enum, default_value_t = Outside::Asap)]
+    stimuli: Outside,
 
     /// Run each this many times, and print median and spread
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -143,6 +150,11 @@ fn failed(error: Error) -> Failure {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+    if args.method == Method::Replay && args.stimuli == Outside::Recorded {
+        let found =
+            "--stimuli recorded is for --method rerun or both: by replay, waits take no time";
+        return Err(Failure::Usage(found.into()));
+    }
     let path = args.input.path()?;
     let trace = source::open(&path)?;
     source::warn_of(&path, &trace);
@@ -159,6 +171,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     job.cold = cold;
     job.program_bytes = args.program_memory;
     job.paths.clone_from(&args.path);
+    job.outside = args.stimuli == Outside::Recorded;
+    job.tells = tell_who_interrupts;
+    interrupt::listen();
     if !is_root {
         let mut refused = configurations.iter().map(|one| run::refused_without_root(one, &job));
         if let Some(why) = refused.find_map(|why| why) {
@@ -182,6 +197,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     for configuration in &configurations {
         report.predictions.extend(predict(args, &job, configuration));
+        // What it had made is gone by now.
+        if let Some(signal) = interrupt::heard() {
+            return Ok(interrupt::die_of(signal));
+        }
     }
     let failures = report.predictions.iter().filter(|one| !one.is_there()).count();
     let printed = if args.json { report.json() } else { report.text() };
@@ -193,6 +212,15 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         ))),
     };
     failure::verdict(printed, verdict)
+}
+
+/// A signal ends the run that is under way; what it leaves is removed then.
+fn tell_who_interrupts(process: libc::pid_t) {
+    match process {
+        0 => drop(interrupt::Ends),
+        // Until the next one is told.
+        _ => std::mem::forget(interrupt::ends(process)),
+    }
 }
 
 /// Every place with every limit and every size of memory.
@@ -221,6 +249,9 @@ fn predict(args: &Args, job: &Job, configuration: &Configuration) -> Vec<Predict
     let mut all: Vec<Prediction> = args.method.each().iter().copied().map(begin).collect();
     let mut actual: Result<Vec<Measured>, String> = Ok(Vec::new());
     for number in 1..=args.repeat {
+        if interrupt::heard().is_some() {
+            break;
+        }
         for one in &mut all {
             tell(number, args.repeat, &one.name(), one.method);
             let run = match one.method {

@@ -2,7 +2,7 @@
 
 pub mod args;
 mod calls;
-mod interrupt;
+pub mod interrupt;
 mod log;
 mod report;
 pub mod root;

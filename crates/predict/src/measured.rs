@@ -19,6 +19,8 @@ pub struct Measured {
     pub allocated_bytes: u64,
     /// Bytes that the disk read and wrote while it ran, where the disk is the run's own.
     pub moved: Option<[u64; 2]>,
+    /// What waiting for the outside took when it was recorded, and how much of it is in the time, in seconds.
+    pub outside_s: Option<[f64; 2]>,
     /// Time of calls by name.
     pub calls: BTreeMap<String, Change>,
     /// Results that came out otherwise, or calls that differed.
@@ -86,6 +88,7 @@ impl Measured {
                 said[key].as_f64().ok_or_else(|| format!("the re-execution said no '{key}'"))?;
             Ok::<_, String>(ns / 1e9)
         };
+        let outside = seconds("outside_recorded_ns").ok().zip(seconds("outside_ns").ok());
         let why = said["divergence"]["what"].as_str().or(said["failed"].as_str());
         let diverged = (said["diverged"] == true || said["failed"].is_string())
             .then(|| format!("it diverged: {}", why.unwrap_or("`reenact rerun` says where")));
@@ -95,6 +98,7 @@ impl Measured {
             seconds: seconds("elapsed_ns")?,
             user_s: seconds("user_ns")?,
             system_s: seconds("system_ns")?,
+            outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
             different,
             incomplete: diverged,
             ..Measured::default()
@@ -133,9 +137,10 @@ mod tests {
 
     #[test]
     fn a_rerun_is_understood() {
-        let text =
-            r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":false}"#;
+        let text = r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":false,
+            "outside_recorded_ns":500000000,"outside_ns":0}"#;
         let read = Measured::of_rerun(text).unwrap();
+        assert_eq!(read.outside_s, Some([0.5, 0.0]));
         assert_eq!((read.seconds, read.user_s, read.incomplete), (2.0, 1.0, None));
         let text = r#"{"elapsed_ns":2,"user_ns":1,"system_ns":0,"diverged":true,
             "divergence":{"seq":1,"what":"x"}}"#;

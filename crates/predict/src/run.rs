@@ -41,6 +41,10 @@ pub struct Job {
     pub program_bytes: u64,
     /// Directories of the recording whose files lie there; if there are none, all files do.
     pub paths: Vec<PathBuf>,
+    /// Re-executions wait for the outside as long as the recorded program did.
+    pub outside: bool,
+    /// Is told the process that runs, so that it can be ended from elsewhere, and 0 when it has ended.
+    pub tells: fn(libc::pid_t),
     /// What this machine's control groups can do.
     pub controllers: Controllers,
     /// Keeps the trace in memory, and our program.
@@ -58,6 +62,8 @@ impl Job {
             cold: false,
             program_bytes: 0,
             paths: Vec::new(),
+            outside: false,
+            tells: |_| {},
             controllers: Controllers::here(),
             pinned: Vec::new(),
         }
@@ -206,6 +212,7 @@ impl<'a> Stand<'a> {
             });
         }
         let mut child = command.spawn().map_err(Error::of(job.reenact.display()))?;
+        let _told = Told::of(job, &child);
         drop(theirs);
         // Without an announcement it failed, which its messages tell.
         if ours.read_exact(&mut [0]).is_ok() {
@@ -239,7 +246,9 @@ pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Er
 /// Executes the program again, its calls on files made for real.
 pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    let out = stand.led(&["rerun", "--json", "--files", "real"], Follows::Nothing)?;
+    let stimuli = if job.outside { "recorded" } else { "asap" };
+    let words = ["rerun", "--json", "--files", "real", "--stimuli", stimuli];
+    let out = stand.led(&words, Follows::Nothing)?;
     let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
     stand.ended(&mut measured);
     Ok(measured)
@@ -267,7 +276,9 @@ pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Me
     let before = children_cpu();
     let began = Instant::now();
     let mut child = command.process_group(0).spawn().map_err(Error::of("sh"))?;
+    let told_of = Told::of(job, &child);
     let status = child.wait().map_err(Error::of("waiting for the command of --actual"))?;
+    drop(told_of);
     let seconds = began.elapsed().as_secs_f64();
     // What it has left running would use files that go now.
     // SAFETY: kill takes plain numbers; the group is that of the command.
@@ -286,6 +297,22 @@ pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Me
     Ok(measured)
 }
 
+/// Somebody knows which process runs, until this is dropped.
+struct Told(fn(libc::pid_t));
+
+impl Told {
+    fn of(job: &Job, child: &Child) -> Told {
+        (job.tells)(child.id() as libc::pid_t);
+        Told(job.tells)
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        (self.0)(0);
+    }
+}
+
 /// Builds the files that were there before.
 fn image(stand: &Stand<'_>) -> Result<(), Error> {
     let told = scratch()?;
@@ -297,7 +324,10 @@ fn image(stand: &Stand<'_>) -> Result<(), Error> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(again(&told)?);
     // Pages of files belong to who reads them first.
     stand.enters(&mut command)?;
-    let status = command.status().map_err(Error::of(stand.job.reenact.display()))?;
+    let failed = || Error::of(stand.job.reenact.display());
+    let mut child = command.spawn().map_err(failed())?;
+    let _told = Told::of(stand.job, &child);
+    let status = child.wait().map_err(failed())?;
     match status.success() {
         true => Ok(()),
         false => Err(died(stand, "the image", status, &told)),

@@ -15,6 +15,9 @@ const CHANGED: usize = 3;
 /// In the JSON.
 const CHANGED_IN_JSON: usize = 20;
 
+/// Shorter waits for the outside are not told of.
+const OUTSIDE_S: f64 = 0.001;
+
 /// What was predicted for one configuration in one way.
 pub struct Prediction {
     configuration: Configuration,
@@ -228,6 +231,12 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
         writeln!(out, "{name}: {different} results did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
+    if let Some([recorded, counted]) = run.outside_s.filter(|[recorded, _]| *recorded >= OUTSIDE_S)
+    {
+        let counts =
+            if counted > 0.0 { "in the time" } else { "not in the time: --stimuli recorded" };
+        writeln!(out, "{name}: it waited {recorded:.3} s for the outside when recorded, {counts}")?;
+    }
     disk(out, &name, run)?;
     let changed = run.changed_most(CHANGED);
     if !changed.is_empty() {
@@ -279,6 +288,11 @@ fn write(json: &mut Json<'_>, one: &Prediction) {
     json.key("set_by").optional_str(by);
     json.key("method").str(one.method);
     measured(json, &one.runs);
+    let outside = median(&one.runs).and_then(|run| run.outside_s);
+    json.key("outside_recorded_s");
+    optional(json, outside.map(|outside| outside[0]));
+    json.key("outside_s");
+    optional(json, outside.map(|outside| outside[1]));
     json.key("different").uint(one.different());
     json.key("incomplete").optional_str(one.incomplete.as_deref());
     json.key("changed").array(|json| {
