@@ -52,6 +52,7 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Page.setLifecycleEventsEnabled", enabled=True)
 
     def __enter__(self):
         return self
@@ -86,15 +87,24 @@ class Browser:
         text, _, self.pending = self.pending.partition(b"\0")
         return json.loads(text)
 
-    def open(self, path, width, height=900, dark=False):
-        """Loads a file and waits until its scripts have run."""
+    def open(self, path, width, height=900, dark=False, scripts=True, fragment=""):
+        """Loads a file and waits until its scripts have run, if they are allowed to."""
+        self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
+        # Another fragment alone would not load the page again.
+        self.ask("Page.navigate", url="about:blank")
         self.events = []
         mobile = width < 700
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        self.ask("Page.navigate", url="file://" + os.path.abspath(path))
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+        address = "file://" + os.path.abspath(path) + fragment
+        frame = self.ask("Page.navigate", url=address)["loaderId"]
+        is_loaded = lambda event: (
+            event.get("method") == "Page.lifecycleEvent"
+            and event["params"]["name"] == "load"
+            and event["params"]["loaderId"] == frame
+        )
+        while not any(is_loaded(event) for event in self.events):
             self.events.append(self.next())
 
     def evaluate(self, expression):
@@ -127,6 +137,18 @@ class Browser:
     def mouse(self, kind, x, y, **more):
         self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
+    def key(self, key, shift=False):
+        """Presses and releases a key."""
+        codes = {"Enter": 13, "Escape": 27, "Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        more = {"key": key, "code": key, "windowsVirtualKeyCode": codes.get(key, 0), "modifiers": 8 if shift else 0}
+        if key == "Enter":
+            more["text"] = "\r"
+        elif len(key) == 1:
+            more["text"] = key
+        self.ask("Input.dispatchKeyEvent", type="keyDown", **more)
+        more.pop("text", None)
+        self.ask("Input.dispatchKeyEvent", type="keyUp", **more)
+
     def drag(self, x, y, to_x):
         """From a point to another one on the same line."""
         self.mouse("mouseMoved", x, y)
@@ -136,14 +158,15 @@ class Browser:
         self.mouse("mouseReleased", to_x, y, button="left", clickCount=1)
 
     def picture(self, path, selector=None):
-        """A picture of the whole page, or of one element, as PNG."""
+        """A picture of the whole page, or of one element: as WebP if the name says so, else as PNG."""
         box = "document.documentElement" if selector is None else f"document.querySelector({json.dumps(selector)})"
         size = self.evaluate(
             f"(() => {{ const b = {box}.getBoundingClientRect();"
             " return [b.x + scrollX, b.y + scrollY, b.width, b.height]; })()"
         )
         clip = dict(zip(("x", "y", "width", "height"), size), scale=1)
-        data = self.ask("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"]
+        how = {"format": "webp", "quality": 70} if path.endswith(".webp") else {"format": "png"}
+        data = self.ask("Page.captureScreenshot", **how, clip=clip, captureBeyondViewport=True)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))
 

@@ -7,6 +7,7 @@ Prints what is wrong, and exits with 1 if anything is.
 
 import collections
 import json
+import shlex
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ WIDTHS = (1440, 400)
 PICTURES = {
     "findings", "calls_over_time", "throughput", "latency_over_time", "in_flight", "unsynced",
     "errors_over_time", "calls", "heat", "latency", "sizes", "write_sizes", "treemap", "offsets",
-    "files", "lanes", "processes", "errors",
+    "files", "lanes", "processes", "errors", "slowest", "directories",
 }  # fmt: skip
 # And those of a report on the kernel's events.
 KERNEL_PICTURES = {"states", "cpus", "waits", "flow", "events"}
@@ -82,7 +83,7 @@ def check_page(browser, width, dark):
         wrong.append(f"{where}: the page is {wide} pixels wide")
     drawn = browser.evaluate(DRAWN)
     expected = PICTURES | (KERNEL_PICTURES if HAS_KERNEL else set()) | ({"flame"} if HAS_CALLERS else set())
-    beside = ("replay", "other_run", "diff_", "predicted")
+    beside = ("replay", "other_run", "diff_", "network", "predicted")
     check(f"{where}: pictures", sorted(name for name in drawn if not name.startswith(beside)), sorted(expected))
     for name, it in drawn.items():
         # What has nothing to show says so; everything else leaves ink.
@@ -117,8 +118,10 @@ def check_numbers(browser, drawn):
     for name, view in (("latency", latency), ("sizes", sizes)):
         rows = view[name]
         if rows:
-            check(f"{name}: call", drawn[name]["call"], rows[0]["call"])
-            check(f"{name}: count", drawn[name]["count"], rows[0]["count"])
+            # The call that took the most time, if it is there.
+            row = next((row for row in rows if row["call"] == calls["calls"][0]["call"]), rows[0])
+            check(f"{name}: call", drawn[name]["call"], row["call"])
+            check(f"{name}: count", drawn[name]["count"], row["count"])
     moved = files["read_bytes"] + files["write_bytes"]
     check("treemap", drawn["treemap"]["bytes"], moved)
     check("lanes", drawn["lanes"]["threads"], min(200, tasks["thread_count"]))
@@ -130,6 +133,161 @@ def check_numbers(browser, drawn):
     check_table(browser, "calls", "call", calls["calls"], 800)
     check_table(browser, "files", "path", files["files"], 1000)
     check_table(browser, "processes", "pid", tasks["processes"], 300)
+    check_table(browser, "directories", "path", files["directories"], 300)
+    check_slowest(browser)
+    check_network(browser, drawn)
+
+
+def shown_calls():
+    """All calls that returned, as `show` has them, the longest first."""
+    text = subprocess.run([reenact, "show", trace, "--json", "--data", "none"], stdout=subprocess.PIPE, text=True, check=False)
+    calls = [json.loads(line) for line in text.stdout.splitlines()]
+    calls = [call for call in calls if call["type"] == "call" and call["exit_ns"] is not None]
+    for call in calls:
+        call["took_ns"] = number(call["exit_ns"]) - number(call["enter_ns"])
+    return sorted(calls, key=lambda call: -call["took_ns"])
+
+
+def check_slowest(browser):
+    """The slowest calls against `show --json`, and the command of one of them."""
+    rows = browser.evaluate(TABLE % '"slowest"')
+    calls = shown_calls()
+    times = [number(row["time_ns"]) for row in rows]
+    check("slowest: times", times, [call["took_ns"] for call in calls[:1000]])
+    if not rows:
+        return
+    by_number = {str(call.get("seq")): call for call in calls}
+    for row in rows[:: max(1, len(rows) // 25)]:
+        call = by_number.get(row["seq"])
+        found = call and (call["call"], call["took_ns"], str(call["tid"]))
+        check(f"slowest: call {row['seq']}", (row["name"], number(row["time_ns"]), row["tid"]), found)
+    # What is pasted shows this call; the trace is named as the page was told.
+    words = shlex.split(rows[0]["command"])
+    check("slowest: command", words[:2], ["reenact", "show"])
+    lines = subprocess.run([reenact, "show", trace, *words[3:]], stdout=subprocess.PIPE, text=True, check=True).stdout
+    if rows[0]["seq"] not in [line.split()[0] for line in lines.splitlines()]:
+        wrong.append(f"the command {words} does not show call {rows[0]['seq']}: {lines}")
+    # By call: those of the one that is chosen, and no others.
+    name = rows[0]["name"]
+    browser.evaluate(f"""(() => {{ const it = document.querySelector('[data-picture="slowest"] select[aria-label="calls by"]');
+        it.value = "name"; it.dispatchEvent(new Event("change")); }})()""")
+    chosen = browser.evaluate("""document.querySelector('[data-picture="slowest"] select[aria-label="which"]').value""")
+    part = browser.evaluate(TABLE % '"slowest"')
+    check("slowest: by call", [row["time_ns"] for row in part], [row["time_ns"] for row in rows if row["name"] == chosen])
+    check("slowest: it is one of them", chosen in {row["name"] for row in rows} and bool(name), True)
+    browser.evaluate("""(() => { const it = document.querySelector('[data-picture="slowest"] select[aria-label="calls by"]');
+        it.value = ""; it.dispatchEvent(new Event("change")); })()""")
+
+
+def check_network(browser, drawn):
+    """Connections, sums of them and pipes against `stat network`."""
+    view = stat("network")
+    for key in ("connections", "listening", "peers", "local_sockets", "pipes"):
+        rows = view.get(key, [])
+        check(f"network: {key} is there", f"network_{key}" in drawn, bool(rows))
+        if rows:
+            check_table(browser, f"network_{key}", "in_bytes", rows, 500)
+    if view.get("connections"):
+        for key in ("connections", "in_bytes", "out_bytes", "replies"):
+            expected = len(view[key]) if key == "connections" else number(view[key])
+            check(f"network: {key}", drawn["network"][key], expected)
+
+
+def check_range(browser):
+    """A part of the time: tables against `stat --since --until`; the address, and what it restores."""
+    whole = "JSON.parse(document.getElementById('data').textContent)"
+    interval, end = (int(browser.evaluate(f"{whole}.{key}")) for key in ("interval_ns", "span_ns"))
+    browser.open(report, WIDTHS[0], fragment=f"#time={end // 4}-{end // 2}")
+    check("a part: button", browser.evaluate("document.getElementById('zoom').hidden"), False)
+    for name, view, rows_max in (("calls", "calls", 800), ("files", "files", 1000), ("errors", None, 300)):
+        drawn = json.loads(browser.evaluate(f"""document.querySelector('[data-picture="{name}"]').dataset.drawn"""))
+        if not drawn.get("within"):
+            check(f"a part: {name} has no rows at all", drawn.get("rows"), 0)
+            continue
+        first, behind = (int(ns) for ns in drawn["within"])
+        if not (first <= end // 4 and behind >= min(end // 2, end) and (first % interval == 0)):
+            wrong.append(f"a part: {name} is of {first} to {behind}")
+        if view is None:
+            continue
+        bounds = ["--since", f"{first}ns", "--until", f"{max(first, behind - (behind < end))}ns"]
+        rows = stat(view, *bounds)[view]
+        page = browser.evaluate(TABLE % json.dumps(name))
+        keys = {"calls": ("count", "errors", "total_ns", "max_ns", "bytes"), "files": ("time_ns", "opens", "reads", "read_bytes", "writes", "write_bytes", "syncs", "errors")}[view]
+        keys = [key for key in keys if page and key in page[0]]
+        if len(rows) <= rows_max and (name != "files" or stat("files")["file_count"] <= 1000):
+            mine = sorted(tuple(number(row[key]) for key in keys) for row in page)
+            check(f"a part: {name}", mine, sorted(tuple(number(row[key]) for key in keys) for row in rows))
+    latency = browser.evaluate("""JSON.parse(document.querySelector('[data-picture="latency"]').dataset.drawn)""")
+    calls = {row["call"]: row for row in browser.evaluate(TABLE % '"calls"')}
+    row = calls.get(latency.get("call"))
+    if row and int(row["count"]) < 1000:
+        check("a part: histogram", latency["count"] <= int(row["count"]) and (latency["count"] > 0), True)
+    browser.evaluate("document.getElementById('zoom').click()")
+    check("all: address", browser.evaluate("location.hash.includes('time=')"), False)
+    # A choice goes into the address, and comes back with it.
+    browser.evaluate("""document.querySelector('[data-picture="calls"] tbody tr[data-row]').click()""")
+    browser.evaluate("""(() => { const it = document.querySelector('[data-picture="files"] input');
+        if (it) { it.value = "e"; it.dispatchEvent(new Event("input")); } })()""")
+    state = "JSON.stringify([...document.querySelectorAll('select')].filter((it) => it.getAttribute('aria-label') === 'call').map((it) => it.selectedOptions[0].text))"
+    fragment, before = browser.evaluate("location.hash"), browser.evaluate(state)
+    browser.open(report, WIDTHS[0], fragment=fragment)
+    check("the address restores the choice", browser.evaluate(state), before)
+    for bad in ("#time=9-1", "#time=x", "#call=%", "#=&&=", "#nothing", "#find.calls=%ZZ&time=1e9-2"):
+        browser.open(report, WIDTHS[0], fragment=bad)
+        check(f"address {bad}: complaints", browser.complaints(), [])
+        check(f"address {bad}: ready", browser.evaluate("document.body.dataset.ready"), "yes")
+    browser.open(report, WIDTHS[0])
+
+
+def check_keys(browser):
+    """Everything by keys: a row, a chart, and back; what is drawn has a label."""
+    unlabelled = browser.evaluate("""[...document.querySelectorAll("canvas, svg")].filter((it) => !it.getAttribute("aria-label")).length""")
+    check("canvases and drawings without a label", unlabelled, 0)
+    stops = browser.evaluate("""[...document.querySelectorAll("tbody")].filter((it) => it.querySelector("tr[data-row]") && it.querySelectorAll('tr[tabindex="0"]').length !== 1).length""")
+    check("tables that the tab key does not stop at", stops, 0)
+    browser.evaluate("""document.querySelector('[data-picture="calls"] tr[tabindex="0"]').focus()""")
+    rows = browser.evaluate("""document.querySelectorAll('[data-picture="calls"] tbody tr[data-row]').length""")
+    if rows > 1:
+        browser.key("ArrowDown")
+    below = "[...document.querySelectorAll('[data-picture=\"calls\"] tbody tr[data-row]')].indexOf(document.activeElement)"
+    check("the row below", browser.evaluate(below), min(1, rows - 1))
+    browser.key("Enter")
+    name = browser.evaluate("document.activeElement.querySelector('td').dataset.value")
+    check("Enter chooses", browser.evaluate("location.hash.includes('call=' + encodeURIComponent(%s))" % json.dumps(name)), True)
+    for selector in ('[data-picture="calls_over_time"] .u-over', '[data-picture="lanes"] .plane'):
+        browser.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
+        browser.key("ArrowLeft")
+        check(f"{selector}: is said", browser.evaluate("document.getElementById('said').textContent.length > 3"), True)
+        for _ in range(5):
+            browser.key("ArrowRight", shift=True)
+        browser.key("Enter")
+        check(f"{selector}: Enter zooms", browser.evaluate("document.getElementById('zoom').hidden"), False)
+        browser.key("+")
+        browser.key("Escape")
+        check(f"{selector}: Escape shows all", browser.evaluate("document.getElementById('zoom').hidden"), True)
+
+
+def check_without_scripts(browser):
+    """With scripts off: the command, the verdict, numbers, findings and tables."""
+    browser.open(report, WIDTHS[1], scripts=False)
+    root = browser.ask("DOM.getDocument", depth=0)["root"]["nodeId"]
+    page = browser.ask("DOM.getOuterHTML", nodeId=root)["outerHTML"]
+    body = page[page.index('<main id="page">') : page.index("</main>")]
+    check("without scripts: no table was replaced", 'data-picture="' in body, False)
+    check("without scripts: a command and a verdict", ("<h1>" in body, 'class="verdict"' in body), (True, True))
+    for view, key, column in (("calls", "calls", "call"), ("processes", "processes", None), ("network", "pipes", None)):
+        rows = stat(view).get(key, [])
+        if not rows:
+            continue
+        check(f"without scripts: {key}", f'data-static="{key}"' in body, True)
+        table = body[body.index(f'data-static="{key}"') :]
+        table = table[: table.index("</table>")]
+        check(f"without scripts: rows of {key}", table.count("<tr>") - 1, min(25, len(rows)))
+        if column:
+            check(f"without scripts: the first of {key}", f">{rows[0][column]}<" in table, True)
+    check("without scripts: findings", body.count("<article"), min(25, stat("patterns")["finding_count"]))
+    wide = browser.ask("Page.getLayoutMetrics")["cssContentSize"]["width"]
+    check("without scripts: width", wide <= WIDTHS[1], True)
 
 
 def check_flame(browser, drawn):
@@ -283,7 +441,10 @@ with Browser() as browser:
         check_kernel(browser, drawn)
     if stat("calls")["count"] > 0:
         check_reactions(browser)
+        check_keys(browser)
+        check_range(browser)
     check_policy(browser)
+    check_without_scripts(browser)
 for line in wrong:
     print(line)
 sys.exit(1 if wrong else 0)

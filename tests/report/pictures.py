@@ -1,4 +1,4 @@
-"""Takes pictures of a report.
+"""Takes pictures of a report, as PNG or, smaller, as WebP.
 
     python3 pictures.py REPORT OUT.png [--width N] [--height N] [--dark] [--part SELECTOR]
         [--call NAME] [--file NAME] [--pdf]

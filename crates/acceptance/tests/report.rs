@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         trials.add("page/callers", Who::User, no_browser, with_callers);
         trials.add("details_of_calls", Who::User, None, details_of_calls);
         trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
+        let python = no_browser.or(trials::missing(&["python3"]));
+        trials.add("page/network", Who::User, python, with_a_network);
         trials.add("many_files", Who::User, None, many_files);
         trials.add("output", Who::User, None, output);
         trials.add("page/compared", Who::User, no_browser, compared);
@@ -202,6 +204,58 @@ fn with_callers(stage: &Stage, who: Who) -> Result<(), Complaint> {
     report(stage, &place, &trace, &[])?.success("report")?;
     let flame = &data(&read(&place)?)?["flame"];
     ensure!(flame[4].as_array().is_some_and(|of| !of.is_empty()), "the tree is {flame}");
+    check(stage, &place, &trace)
+}
+
+/// A server and its clients in one program, a pair of sockets, and a pipe.
+const TALKS: &str = r#"python3 -c '
+import socket, threading
+listening = socket.create_server(("127.0.0.1", 0))
+def serve():
+    for _ in range(3):
+        peer, _ = listening.accept()
+        while peer.recv(100):
+            peer.sendall(b"y" * 5000)
+        peer.close()
+server = threading.Thread(target=serve)
+server.start()
+for count in range(1, 4):
+    to = socket.create_connection(listening.getsockname())
+    for _ in range(count):
+        to.sendall(b"x" * 10)
+        got = 0
+        while got < 5000:
+            got += len(to.recv(9000))
+    to.close()
+server.join()
+one, other = socket.socketpair()
+one.sendall(b"z")
+other.recv(1)
+print("done")' | cat > said"#;
+
+/// Connections with both ends recorded: bytes and replies are known from what the program does.
+fn with_a_network(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, TALKS)?;
+    report(stage, &place, &trace, &[])?.success("report")?;
+    let network = &data(&read(&place)?)?["network"];
+    let row = |table: &str, keys: &[&str]| -> Vec<Value> {
+        let table = &network[table];
+        let columns = table["columns"].as_array().into_iter().flatten();
+        let keyed: Vec<(usize, &Value)> =
+            columns.map(|column| &column["key"]).enumerate().collect();
+        let at = |key: &&str| keyed.iter().find(|(_, of)| *of == key).map_or(0, |(at, _)| *at);
+        keys.iter().map(|key| table["rows"][0][at(key)].clone()).collect()
+    };
+    let keys = ["connections", "in_bytes", "out_bytes", "replies"];
+    let found = row("listening", &keys);
+    ensure!(found == [3, 60, 30_000, 6], "the listening address has {found:?}");
+    let rows = network["connections"]["rows"].as_array().map_or(0, Vec::len);
+    ensure!(rows == 6, "{rows} connections, not both ends of three");
+    for table in ["local_sockets", "pipes"] {
+        let rows = network[table]["rows"].as_array().map_or(0, Vec::len);
+        ensure!(rows > 0, "no {table}: {network}");
+    }
     check(stage, &place, &trace)
 }
 

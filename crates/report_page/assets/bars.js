@@ -1,20 +1,28 @@
 // Histograms with one bar per power of two.
 function histogram(name, title, about, entries, spec) {
-  let chosen = 0;
+  // What took the most time is what matters, if it is here.
+  let chosen = Math.max(0, entries.findIndex((entry) => entry.call === spec.first));
   let isLog = spec.log;
   const it = picture(name, title, about, () => {
     if (!entries.length) {
       empty(it.body, spec.nothing);
       return {};
     }
-    const entry = entries[chosen];
+    const whole = entries[chosen];
+    const entry = span.isPart() && spec.within ? spec.within(whole) : whole;
+    if (!entry) {
+      empty(it.body, whole.call + " was not called in the visible time.");
+      return { call: whole.call, count: 0 };
+    }
     const facts = [["count", words.count(entry.count)], ...["p50", "p99", "p999", "max"].map((key) => [key === "p999" ? "p99.9" : key, spec.show(entry[key])])];
     it.body.replaceChildren(
-      bars(it.width, entry, spec, isLog),
+      bars(it.width, entry, spec, isLog, it.label),
       element("dl", { class: "facts narrow" }, facts.map(([key, value]) => element("div", {}, element("dt", {}, key), element("dd", {}, value))))
     );
+    if (entry.told) it.body.prepend(element("p", { class: "within" }, entry.told));
     return { call: entry.call, count: entry.counts.reduce((sum, count) => sum + Number(count), 0), sum: Number(entry.sum) };
   });
+  if (spec.within) span.watchers.push(() => it.width && it.draw());
   const names = entries.map((entry) => entry.call);
   it.choose = (call) => {
     const place = names.indexOf(call);
@@ -26,12 +34,41 @@ function histogram(name, title, about, entries, spec) {
   if (entries.length) {
     const box = element("input", { type: "checkbox", onchange: () => ((isLog = box.checked), it.draw()) });
     box.checked = isLog;
-    it.controls.append(chooser("call", names, 0, (place) => it.choose(names[place])), element("label", { class: "choose" }, box, " logarithmic"));
+    it.controls.append(chooser("call", names, chosen, (place) => chooseCall(names[place])), element("label", { class: "choose" }, box, " logarithmic"));
   }
   return it;
 }
 
-function bars(width, entry, spec, isLog) {
+// Returns a histogram within the visible time: its rows are counts by lowest value.
+function histogramWithin(data, whole, key, lowest) {
+  const call = data.heat.calls.find((it) => it.call === whole.call);
+  if (!call) return { ...whole, told: "Of all of the time: what it was in the visible part is not in this page." };
+  const steps = range.steps(data.interval_ns);
+  const sum = range.call(call, steps);
+  const counts = new Map();
+  for (const [row, count] of sum[key]) {
+    const from = lowest(row);
+    counts.set(from, (counts.get(from) || 0) + count);
+  }
+  const used = [...counts.keys()].sort((a, b) => a - b);
+  if (!used.length) return null;
+  const from = [];
+  for (let at = used[0]; at <= used[used.length - 1]; at = at === 0 ? 1 : 2 * at) from.push(at);
+  const list = from.map((at) => counts.get(at) || 0);
+  const all = list.reduce((a, b) => a + b, 0);
+  const quantile = (share) => {
+    let seen = 0;
+    const at = list.findIndex((count) => (seen += count) >= all * share);
+    return from[at] === 0 ? 0 : 2 * from[at] - 1;
+  };
+  return {
+    call: whole.call, group: whole.group, from, counts: list, count: all, sum: key === "rows" ? sum.total_ns : sum.bytes,
+    p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999), max: key === "rows" ? sum.max_ns : quantile(1),
+    told: "What began from " + range.told(steps, data.interval_ns) + "; percentiles are upper bounds of a bar.",
+  };
+}
+
+function bars(width, entry, spec, isLog, label) {
   const [left, right, top, bottom] = [58, 8, 10, 40];
   const height = 190;
   const inner = width - left - right;
@@ -41,7 +78,7 @@ function bars(width, entry, spec, isLog) {
   const scaled = (count) => (isLog ? Math.log10(count + 1) / Math.log10(most + 1) : count / most);
   const y = (count) => top + (height - top - bottom) * (1 - scaled(count));
   const step = Math.min(60, inner / counts.length);
-  const svg = shape("svg", { width, height, role: "img", "aria-label": spec.axis });
+  const svg = shape("svg", { width, height, role: "group", "aria-label": label + " " + entry.call });
   const ticks = (isLog ? powers(most) : niceTicks(0, most, 4, false)).filter(Number.isInteger);
   for (const count of ticks) {
     svg.append(
@@ -58,10 +95,8 @@ function bars(width, entry, spec, isLog) {
     });
     const hit = shape("rect", { x, y: top, width: step, height: height - top - bottom, class: "hit" });
     const to = from[index] === 0 ? 0 : 2 * from[index] - 1;
-    hit.addEventListener("pointermove", (event) =>
-      tip.show(event, [entry.call, [spec.axis, spec.show(from[index]) + " to " + spec.show(to)], ["calls", words.count(count)], ["share", words.share(count / Math.max(1, Number(entry.count)))]])
-    );
-    hit.addEventListener("pointerleave", tip.hide);
+    tipOn(hit, () => [entry.call, [spec.axis, spec.show(from[index]) + " to " + spec.show(to)], ["calls", words.count(count)], ["share", words.share(count / Math.max(1, Number(entry.count)))]]);
+    hit.setAttribute("tabindex", "-1");
     svg.append(bar, hit);
     if (index % every === 0) {
       const isLast = x + 50 > width;
@@ -73,6 +108,7 @@ function bars(width, entry, spec, isLog) {
     shape("text", { x: left + inner / 2, y: height - 8, class: "middle" }, spec.axis + ", from"),
     shape("text", { x: 0, y: 0, class: "middle", transform: `translate(10 ${(top + height - bottom) / 2}) rotate(-90)` }, "calls")
   );
+  rove(svg, ".hit");
   return svg;
 }
 

@@ -55,6 +55,7 @@ function picture(name, title, about, draw) {
   );
   const it = {
     box,
+    label: [title || name.replaceAll("_", " "), about].filter(Boolean).join(": "),
     body,
     controls,
     width: 0,
@@ -71,6 +72,35 @@ function picture(name, title, about, draw) {
 function drawAll() {
   palette.clear();
   for (const it of pictures) it.draw();
+}
+
+// Puts a text into the clipboard.
+async function copy(text, button) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = element("textarea", { class: "aside" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    button.focus();
+  }
+  button.textContent = "copied";
+  say(["copied"]);
+  setTimeout(() => (button.textContent = before), 1200);
+}
+
+// A command to paste, with a button that copies it.
+function command(text) {
+  const button = element("button", { type: "button", class: "copy", "aria-label": "copy the command " + text }, "copy");
+  button.addEventListener("click", (event) => {
+    event.stopPropagation();
+    copy(text, button);
+  });
+  return element("span", { class: "paste" }, button, element("code", { title: text }, text));
 }
 
 // Shows why there is no data.

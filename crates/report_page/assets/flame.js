@@ -10,7 +10,7 @@ function flameGraph(data) {
     "Time in calls by callers",
     "As wide as the calls made from there took, waiting included; the program's beginning at the top, calls in blue. A click shows one in full width.",
     () => {
-      const frame = element("div", { class: "flame" });
+      const frame = element("div", { class: "flame", role: "group", "aria-label": it.label });
       let deepest = 0;
       const box = (node, depth, from, width, path, isAbove) => {
         if (width < 2) return;
@@ -21,6 +21,7 @@ function flameGraph(data) {
           "button",
           {
             type: "button",
+            tabindex: "-1",
             class: isAbove ? "above" : isCall ? "call" : undefined,
             onclick: () => ((chosen = target.length ? target : [root]), tip.hide(), it.draw()),
             onpointermove: (event) => tip.show(event, [node[NAME], ...(node[PLACE] ? [["at", node[PLACE]]] : []), ["time", words.ns(node[NS])], ["calls", words.count(node[CALLS])], ["of all", words.share(Number(node[NS]) / Math.max(1, Number(root[NS])))]]),
@@ -43,6 +44,7 @@ function flameGraph(data) {
       chosen.slice(0, -1).forEach((node, depth) => box(node, depth, 0, it.width, chosen.slice(0, depth + 2), true));
       box(chosen[chosen.length - 1], chosen.length - 1, 0, it.width, chosen, false);
       frame.style.height = (deepest + 1) * ROW + "px";
+      rove(frame, "button");
       it.body.replaceChildren(frame, element("p", { class: "about" }, "All of it as text: reenact export --to folded"));
       return { calls: Number(root[CALLS]), ns: Number(root[NS]) };
     }

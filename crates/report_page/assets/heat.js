@@ -33,19 +33,19 @@ function heatMap(data) {
     it.controls.querySelector("select").value = place;
     it.draw();
   };
-  it.controls.append(chooser("call", names, 0, (place) => it.choose(names[place])));
+  it.controls.append(chooser("call", names, 0, (place) => chooseCall(names[place])));
 
   // Selects the cells of the chosen call: step, row, count.
   function select() {
     const sums = new Map();
     const calls = chosen === 0 ? heat.calls : [heat.calls[chosen - 1]];
     for (const call of calls) {
-      call.steps.forEach((pairs, step) => {
+      for (const [[step], pairs] of call.steps) {
         for (let at = 0; at < pairs.length; at += 2) {
-          const key = step * lowest.length + pairs[at];
+          const key = Number(step) * lowest.length + pairs[at];
           sums.set(key, (sums.get(key) || 0) + Number(pairs[at + 1]));
         }
-      });
+      }
     }
     cells = [...sums].map(([key, count]) => [Math.floor(key / lowest.length), key % lowest.length, count]);
     const rows = cells.map((cell) => cell[1]);

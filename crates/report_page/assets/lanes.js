@@ -6,11 +6,11 @@ function laneChart(data) {
   const FIRST = 24;
   const busiest = [...threads].sort((a, b) => Number(b.calls) - Number(a.calls)).slice(0, FIRST);
   let shown = threads.filter((thread) => busiest.includes(thread));
-  const LANE = 15;
+  const [LANE, WAIT_TALL] = [18, 4];
   const it = picture(
     "lanes",
-    "Processes and threads",
-    "Grey while a thread lives; coloured as far as it is inside calls of that kind, in each step of " +
+    null,
+    "A line per thread, pale while it lives. Work in calls fills it, coloured by kind; waits (for pipes, sockets, children, locks, time) are the thin line below, so an empty line is one that computes. Steps of " +
       words.ns(interval) + "." + absent,
     () => {
       if (!threads.length) {
@@ -42,11 +42,12 @@ function laneChart(data) {
   }
 
   const plane = timePlane(it, {
+    step: LANE,
     left: (plane) => Math.min(190, Math.max(96, plane.width * 0.16)),
     height: () => shown.length * LANE + 2,
     rows(plane) {
       const room = Math.floor((plane.left - 12) / 6);
-        return shown.map((thread, index) => [index * LANE + LANE / 2 + 1, words.beginning(label(thread, index), room)]);
+      return shown.map((thread, index) => [index * LANE + LANE / 2 + 1, words.beginning(label(thread, index), room)]);
     },
     paint(plane, context) {
       shown.forEach((thread, index) => {
@@ -89,9 +90,16 @@ function laneChart(data) {
     const [from, to] = visibleSteps(interval, first + (thread.busy || []).length);
     for (let step = Math.max(from, first); step < to; step += 1) {
       const [x, wide] = stepPixels(plane, step, interval);
-      let bottom = y + LANE - 1;
+      let bottom = y + LANE - 1 - WAIT_TALL;
       for (const [group, share] of partsAt(thread, step)) {
-        const tall = Math.min(bottom - y - 1, ((LANE - 2) * share) / 1000);
+        if (GROUP_KEYS[group] === "wait") {
+          context.globalAlpha = 0.35 + (0.65 * share) / 1000;
+          context.fillStyle = groupColour(group);
+          context.fillRect(x, y + LANE - 1 - WAIT_TALL, wide, WAIT_TALL);
+          context.globalAlpha = 1;
+          continue;
+        }
+        const tall = Math.min(bottom - y - 1, ((LANE - 2 - WAIT_TALL) * share) / 1000);
         context.fillStyle = groupColour(group);
         context.fillRect(x, bottom - tall, wide, tall);
         bottom -= tall;

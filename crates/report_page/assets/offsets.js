@@ -27,7 +27,7 @@ function offsetPlot(data) {
     return true;
   };
   if (plots.length) {
-    it.controls.append(chooser("file", plots.map((plot) => words.ending(path(plot), 70)), 0, (place) => it.choose(plots[place].row)));
+    it.controls.append(chooser("file", plots.map((plot) => words.ending(path(plot), 70)), 0, (place) => chooseFile(plots[place].row)));
   }
 
   const end = () => Math.max(1, Number(plots[chosen].end));

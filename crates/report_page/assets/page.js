@@ -27,11 +27,11 @@ function header() {
   return element(
     "header",
     {},
-    element("div", { class: "title" }, element("h1", {}, "What the program did"), state, theme, zoom),
-    element("pre", { class: "command", title: "the command" }, trace.command || "(no command)"),
+    element("div", { class: "title" }, element("h1", { title: "the command" }, words.beginning(trace.command || "(no command)", 300)), state, theme, zoom),
+    element("p", { class: "verdict" }, data.verdict),
     wall(),
     facts(),
-    element("details", {}, element("summary", {}, "Machine and recording"), element("dl", { class: "facts" }, machine.map(fact))),
+    element("details", {}, element("summary", {}, "Machine and recording"), trace.command.length > 300 ? element("pre", { class: "command" }, trace.command) : null, element("dl", { class: "facts" }, machine.map(fact))),
     sound.problems.length ? element("ul", { class: "problems" }, sound.problems.map((text) => element("li", {}, text))) : null
   );
 }
@@ -70,24 +70,20 @@ function fact([key, value]) {
 // Shows the most important numbers.
 function facts() {
   const { calls_facts: calls, files_facts: files, tasks_facts: tasks, durability_facts: durability } = data;
+  const one = (name, value, show) => element("span", { "data-fact": name, "data-value": value }, show(value));
+  const few = (name, value, single, many) => element("span", { "data-fact": name, "data-value": value }, words.plural(value, single, many));
   const list = [
-    ["duration", words.ns(data.span_ns), "span_ns", data.span_ns],
-    ["calls", words.count(calls.count), "count", calls.count],
-    ["kinds of calls", words.count(calls.kinds), "kinds", calls.kinds],
-    ["failed", words.count(calls.errors), "errors", calls.errors],
-    ["time in calls", words.ns(calls.total_ns), "total_ns", calls.total_ns],
-    ["read from files", words.bytes(files.read_bytes), "read_bytes", files.read_bytes],
-    ["written to files", words.bytes(files.write_bytes), "write_bytes", files.write_bytes],
-    ["files", words.count(files.file_count), "file_count", files.file_count],
-    ["processes, threads", words.count(tasks.process_count) + ", " + words.count(tasks.thread_count), "thread_count", tasks.thread_count],
-    ["syncs", words.count(durability.syncs) + " in " + words.ns(durability.sync_ns), "syncs", durability.syncs],
-    ["most unsynced at once", words.bytes(durability.most_unsynced_bytes), "most_unsynced_bytes", durability.most_unsynced_bytes],
-    ["most calls are", calls.top || "–", "top", calls.top],
+    ["duration", [one("span_ns", data.span_ns, words.ns)], ["from the start of the recording"]],
+    ["calls", [one("count", calls.count, words.count)], [few("kinds", calls.kinds, "kind", "kinds"), ", ", one("errors", calls.errors, words.count), " returned an error"]],
+    ["time in calls", [one("total_ns", calls.total_ns, words.ns)], ["of all threads together"]],
+    ["files", [one("file_count", files.file_count, words.count)], ["read ", one("read_bytes", files.read_bytes, words.bytes), ", written ", one("write_bytes", files.write_bytes, words.bytes)]],
+    ["syncs", [one("syncs", durability.syncs, words.count)], [Number(durability.syncs) ? "in " + words.ns(durability.sync_ns) + "; " : "", "at most ", one("most_unsynced_bytes", durability.most_unsynced_bytes, words.bytes), " unsynced"]],
+    ["processes", [words.count(tasks.process_count)], [few("thread_count", tasks.thread_count, "thread", "threads")]],
   ];
   return element(
     "dl",
     { class: "facts main", id: "facts" },
-    list.map(([key, text, name, value]) => element("div", {}, element("dt", {}, key), element("dd", { "data-fact": name, "data-value": value }, text)))
+    list.map(([key, value, note]) => element("div", {}, element("dt", {}, key), element("dd", {}, value), note ? element("dd", { class: "note" }, note) : null))
   );
 }
 
@@ -95,20 +91,29 @@ function findings() {
   const { findings: table } = data;
   const at = Object.fromEntries(table.columns.map((column, index) => [column.key, index]));
   const about = "What the time of the run went to, and likely performance problems; those that cost most first.";
-  const kinds = new Map();
-  for (const row of table.rows) kinds.set(row[at.kind], [...(kinds.get(row[at.kind]) || []), row]);
-  return picture("findings", null, about, (it) => {
+  const it = picture("findings", null, about, () => {
     if (!table.rows.length) {
       empty(it.body, "None of the known patterns was found: no storms of small writes, syncs or missing files, no leaks, no lock waits worth telling.");
       return { findings: 0 };
     }
     const left = Number(table.left_out);
+    const used = span.isPart() ? filesUsed(data).used : null;
+    const paths = new Map(data.files.rows.map((row, index) => [row[data.files.columns.length - 1], index]));
+    // What is about a file that was not used in the visible time has nothing to say about it.
+    const concerns = (row) => !used || !paths.has(row[at.file]) || used.has(paths.get(row[at.file]));
+    const shown = table.rows.filter(concerns);
+    const kinds = new Map();
+    for (const row of shown) kinds.set(row[at.kind], [...(kinds.get(row[at.kind]) || []), row]);
+    const hidden = table.rows.length - shown.length;
     it.body.replaceChildren(
+      used ? element("p", { class: "within" }, "Numbers are of all of the time. " + (hidden ? words.plural(hidden, "finding is", "findings are") + " hidden: about files that were not used in the visible time." : "")) : "",
       element("div", { class: "findings" }, [...kinds].map(([kind, rows]) => finding(kind, rows, at))),
-      left > 0 ? element("p", { class: "more" }, words.count(left) + " more: reenact stat patterns shows them") : ""
+      left > 0 ? element("p", { class: "more" }, words.count(left) + " more: reenact stat patterns " + data.name + " shows them") : ""
     );
-    return { findings: table.rows.length + left };
+    return { findings: table.rows.length + left, shown: shown.length };
   });
+  span.watchers.push(() => it.width && it.draw());
+  return it;
 }
 
 // Shows all findings of a kind: the explanation once, and each place with its evidence.
@@ -121,10 +126,10 @@ function finding(kind, rows, at) {
     all.remove();
   });
   const sum = (key) => rows.reduce((total, row) => total + Number(row[at[key]]), 0);
-  const share = (sum("run_share") * 100).toFixed(1);
+  const share = words.share(sum("run_share"));
   const marks = [
     rows[0][at.severity],
-    sum("time_ns") > 0 && share + "% of the run",
+    sum("time_ns") > 0 && share + " of the run",
     rows.length > 1 && rows.length + " places",
     sum("time_ns") > 0 && words.ns(sum("time_ns")),
     sum("bytes") > 0 && words.bytes(sum("bytes")),
@@ -148,7 +153,7 @@ function evidence(row, at) {
     get("file") ? element("div", {}, name(get("file"))) : null,
     element("div", {}, words.grouped(get("evidence"))),
     get("site") ? element("div", { class: "where" }, "called from ", name(get("site"))) : null,
-    get("command") ? element("div", { class: "where" }, element("code", {}, get("command"))) : null
+    get("command") ? element("div", { class: "where" }, command(get("command"))) : null
   );
 }
 
@@ -160,45 +165,90 @@ function grid(...its) {
   return element("div", { class: "grid" }, its.flat().map((it) => it.box));
 }
 
+// Chooses a call in all charts of one.
+function chooseCall(name) {
+  chosenCall.forEach((it) => it.choose(name));
+  address.put("call", name);
+}
+
+// Shows where in a file data was moved, and the slowest calls on it. `row` is one of the table.
+function chooseFile(row) {
+  const path = data.files.rows[row][data.files.columns.length - 1];
+  chosenFile.offsets.choose(row);
+  chosenFile.slowest.filter("file", path);
+  address.put("file", path);
+}
+
+let chosenCall = [];
+let chosenFile = {};
+
 function build() {
   const heat = heatMap(data);
+  const lowest = data.heat.from_ns.map(Number);
+  const longest = data.calls.rows.length ? data.calls.rows[0][0] : null;
   const latency = histogram("latency", "How long calls take", "Calls by time, a bar for each power of two.", data.latency, {
-    axis: "time in a call", show: words.ns, log: true, nothing: "No call returned.",
+    axis: "time in a call", show: words.ns, log: true, nothing: "No call returned.", first: longest,
+    within: (whole) => histogramWithin(data, whole, "rows", (row) => (lowest[row] < 1 ? 0 : 2 ** Math.floor(Math.log2(lowest[row])))),
   });
   const sizes = histogram("sizes", "How much calls move", "Calls by bytes that they read or wrote, a bar for each power of two.", data.sizes, {
-    axis: "bytes moved by a call", show: words.bytes, log: false, nothing: "No call moved data.",
+    axis: "bytes moved by a call", show: words.bytes, log: false, nothing: "No call moved data.", first: longest,
+    within: (whole) => histogramWithin(data, whole, "sizes", (row) => (Number(row) === 0 ? 0 : 2 ** (Number(row) - 1))),
   });
-  const chooseCall = (name) => [heat, latency, sizes].forEach((it) => it.choose(name));
-  const calls = dataTable("calls", "Calls", "A click on a row chooses the call in the charts below.", data.calls, {
-    hidden: ["unfinished", "share"], nothing: "No calls were recorded.", choose: (row) => chooseCall(row[0]),
+  chosenCall = [heat, latency, sizes];
+  const slowest = slowestCalls(data);
+  const calls = dataTable("calls", null, "A row (click, or Enter) chooses the call in the charts below.", data.calls, {
+    hidden: ["unfinished", "share"], nothing: "No calls were recorded.", choose: (row) => chooseCall(row[0]), within: () => callsWithin(data),
   });
   const offsets = offsetPlot(data);
-  const chooseFile = (row) => offsets.choose(row) && offsets.box.scrollIntoView({ block: "nearest" });
-  const map = treemap(data, chooseFile);
-  const files = dataTable("files", "Files", "Those with the most time in calls first; a click on a row shows where in the file data was moved.", data.files, {
-    rows: 20, first: "path", nothing: "No file was used.", choose: (row, index) => chooseFile(index),
+  chosenFile = { offsets, slowest };
+  const chooseAndShow = (row) => {
+    chooseFile(row);
+    offsets.box.scrollIntoView({ block: "nearest" });
+  };
+  const map = treemap(data, chooseAndShow);
+  const files = dataTable("files", null, "Those with the most time in calls first. A row (click, or Enter) shows where in the file data was moved, and its slowest calls.", data.files, {
+    rows: 20, first: "path", nothing: "No file was used.", choose: (row, index) => chooseAndShow(index), within: () => filesWithin(data),
   });
+  const directories = dataTable("directories", "Directories", "Sums of the files in each, without those in directories below it.", data.directories, { first: "path", rows: 10, nothing: "No file was used." });
   const processes = dataTable("processes", "Processes", "Parents before children; times of several threads are summed.", data.processes, {
-    first: "command", hidden: ["process", "parent"], nothing: "No process was recorded.",
+    first: "command", hidden: ["process", "parent"], nothing: "No process was recorded.", within: () => livedWithin(data.processes, "start_ns", "life_ns"),
   });
-  const errors = dataTable("errors", null, "Which calls failed, and with what.", data.errors, { nothing: "No call failed." });
-  const replay = replayParts(data);
-  const other = otherRunParts(data);
+  const errors = dataTable("errors", null, "Which calls returned an error, and which. Many are answers, not faults: a file that is looked for is not there.", data.errors, { nothing: "No call failed.", within: () => errorsWithin(data) });
+  const [replay, other, network] = [replayParts(data), otherRunParts(data), networkParts(data)];
+  const boxes = (its) => its.map((it) => it.box);
+  // Sections in order: id, title, what is in it; without that there is none.
   const sections = [
-    part("findings", "Findings", findings().box),
-    ...(other.length ? [part("compared", "Compared with another run", ...other.map((it) => it.box))] : []),
-    part("time", "Over time", element("p", { class: "hint" }, "Drag across a chart to zoom all of them, double-click to see all."), grid(timeCharts(data))),
-    part("calls", "Calls", calls.box, heat.box, grid(latency, sizes), sizeBars(data).box),
-    ...(data.flame ? [part("callers", "Callers", flameGraph(data).box)] : []),
-    part("files", "Files", map.box, offsets.box, files.box),
-    part("tasks", "Processes and threads", laneChart(data).box, processes.box),
-    ...(data.kernel ? [part("kernel", "What threads and CPUs did", ...kernelParts(data).map((it) => it.box))] : []),
-    part("errors", "Errors", errors.box),
-    ...(replay.length ? [part("replay", "Replay", replay[0].box, replay[1].box)] : []),
-    ...(data.predicted ? [part("predicted", "Predicted elsewhere", ...predictedParts(data).map((it) => it.box))] : []),
+    ["findings", "Findings", [findings().box]],
+    ["compared", "Compared with another run", boxes(other)],
+    ["lanes", "What each thread did", [laneChart(data).box]],
+    ["time", "Over time", [element("p", { class: "hint" }, "Drag across a chart to zoom: tables, findings and histograms follow. Double-click, or Escape, shows all. The address of the page has what is shown."), grid(timeCharts(data))]],
+    ["calls", "Calls", [...boxes([calls, slowest, heat]), grid(latency, sizes), sizeBars(data).box]],
+    ["callers", "Callers", data.flame ? [flameGraph(data).box] : []],
+    ["files", "Files", boxes([map, files, offsets, directories])],
+    ["network", "Network and pipes", boxes(network)],
+    ["tasks", "Processes", [processes.box]],
+    ["kernel", "What threads and CPUs did", data.kernel ? boxes(kernelParts(data)) : []],
+    ["errors", "Errors", [errors.box]],
+    ["replay", "Replay", boxes(replay)],
+    ["predicted", "Predicted elsewhere", data.predicted ? boxes(predictedParts(data)) : []],
   ];
-  const links = sections.map((section) => element("a", { href: "#" + section.id }, section.querySelector("h2").textContent));
-  document.getElementById("page").append(header(), element("nav", {}, links), ...sections, footer());
+  const parts = sections.filter(([, , inside]) => inside.length).map(([id, title, inside]) => part(id, title, ...inside));
+  address.on("call", (name) => name && chooseCall(name));
+  address.on("file", (path) => {
+    const row = data.files.rows.findIndex((of) => of[data.files.columns.length - 1] === path);
+    if (row >= 0) chooseFile(row);
+  });
+  address.on("slowest", slowest.restore);
+  document.getElementById("page").replaceChildren(header(), element("nav", { "aria-label": "sections" }, parts.map(link)), ...parts, footer());
+}
+
+function link(section) {
+  const go = (event) => {
+    event.preventDefault();
+    section.scrollIntoView();
+    address.put("at", section.id);
+  };
+  return element("a", { href: "#" + section.id, onclick: go }, section.querySelector("h2").textContent);
 }
 
 function footer() {
@@ -221,6 +271,8 @@ function switchTheme() {
 document.title = "reenact: " + data.trace.command.slice(0, 80);
 build();
 drawAll();
+address.restore();
+window.addEventListener("hashchange", address.restore);
 
 let resized = 0;
 window.addEventListener("resize", () => {

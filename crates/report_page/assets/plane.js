@@ -6,7 +6,7 @@ const pageSpan = span;
 // time span of its own.
 function timePlane(it, spec) {
   const span = spec.axis || pageSpan;
-  const canvas = element("canvas", {});
+  const canvas = element("canvas", { role: "img", "aria-label": it.label });
   const hair = element("div", { class: "hair", hidden: true });
   const select = element("div", { class: "select", hidden: true });
   const frame = element("div", { class: "plane" }, canvas, hair, select);
@@ -71,6 +71,23 @@ function timePlane(it, spec) {
     if (to - from > 4) span.set(plane.ns(from), plane.ns(to));
   });
   frame.addEventListener("dblclick", span.reset);
+  timeKeys(frame, {
+    label: it.label,
+    span,
+    step: spec.step,
+    height: () => plane.height,
+    look: (ns, y) => plane.inner && spec.tell(plane, ns, y),
+    place(ns, y) {
+      const box = frame.getBoundingClientRect();
+      return { clientX: box.x + plane.x(ns), clientY: box.y + plane.top + y };
+    },
+    select(from, to) {
+      select.hidden = from === null;
+      if (from === null) return;
+      const [left, right] = [plane.x(from), plane.x(to)].sort((a, b) => a - b);
+      Object.assign(select.style, { left: left + "px", width: right - left + "px", top: plane.top + "px", height: plane.height + "px" });
+    },
+  });
   span.watchers.push(() => plane.width && frame.isConnected && plane.repaint());
   span.pointers.push({
     origin: plane,

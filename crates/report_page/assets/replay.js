@@ -50,7 +50,7 @@ function pairChart(width, calls) {
   const values = calls.flatMap((call) => [call.recorded, call.replayed].flatMap((side) => [Number(side[1]), Number(side[2])])).filter((ns) => ns > 0);
   const [low, high] = logRange(Math.min(...values), Math.max(...values));
   const x = (ns) => left + ((Math.log10(Math.max(low, ns)) - Math.log10(low)) / (Math.log10(high) - Math.log10(low))) * (width - left - right);
-  const svg = shape("svg", { width, height, role: "img", "aria-label": "latency recorded and replayed" });
+  const svg = shape("svg", { width, height, role: "group", "aria-label": "latency of each call, recorded and replayed" });
   for (let ns = low; ns <= high; ns *= 10) {
     svg.append(
       shape("line", { x1: x(ns), x2: x(ns), y1: top, y2: height - bottom, class: "grid" }),
@@ -71,14 +71,13 @@ function pairChart(width, calls) {
       );
     });
     const hit = shape("rect", { x: 0, y: y - ROW / 2, width, height: ROW, class: "hit" });
-    hit.addEventListener("pointermove", (event) =>
-      tip.show(event, [
+    hit.setAttribute("tabindex", "-1");
+    tipOn(hit, () => [
         call.call,
         ...[["recorded", call.recorded], ["replayed", call.replayed]].map(([word, side]) => [word, words.count(side[0]) + " calls, " + words.ns(side[1]) + " median, " + words.ns(side[2]) + " p99, " + words.ns(side[3]) + " longest"]),
-      ])
-    );
-    hit.addEventListener("pointerleave", tip.hide);
+    ]);
     svg.append(hit);
   });
+  rove(svg, ".hit");
   return svg;
 }

@@ -1,5 +1,6 @@
 // Makes a searchable, sortable table. `data` has columns with kinds, rows, and rows left out.
-// `spec` has hidden columns, the number of rows shown at first, and a handler for clicks on rows.
+// `spec` has hidden columns, the number of rows shown at first, a handler for clicks on rows, a filter
+// of rows, and `within`: the rows of the visible part of the time.
 function dataTable(name, title, about, data, spec) {
   const ROWS_SHOWN = spec.rows || 15;
   const shown = data.columns
@@ -15,25 +16,56 @@ function dataTable(name, title, about, data, spec) {
       it.controls.hidden = true;
       return { rows: 0 };
     }
-    const found = sorted(data.rows.map((row, index) => ({ row, index })).filter(({ row }) => fits(row)));
+    const part = span.isPart() && spec.within ? spec.within() : null;
+    const rows = part ? part.rows : data.rows.map((row, index) => ({ row, index }));
+    const found = sorted(rows.filter(({ row }) => fits(row)));
+    last = found;
     const visible = all ? found : found.slice(0, ROWS_SHOWN);
     const scroll = element("div", { class: "scroll" }, element("table", { class: "data" }, head(), element("tbody", {}, visible.map(line), foot())));
     const left = it.body.querySelector(".scroll")?.scrollLeft || 0;
-    it.body.replaceChildren(scroll, more(found.length, visible.length));
+    it.body.replaceChildren(...(part ? [element("p", { class: "within" }, told(part))] : []), scroll, more(found.length, visible.length));
     scroll.scrollLeft = left;
-    return { rows: data.rows.length, found: found.length };
+    rove(scroll.querySelector("tbody"), "tr[data-row]");
+    return { rows: data.rows.length, found: found.length, within: part ? bounds(part) : undefined };
   });
+  let last = [];
+  if (spec.within) span.watchers.push(() => it.width && it.draw());
 
-  it.controls.append(
-    element("input", {
-      type: "search",
-      placeholder: "search",
-      "aria-label": "search in " + name,
-      oninput: (event) => ((query = event.target.value.toLowerCase()), it.draw()),
-    })
-  );
+  // The time that rows are of: from the first nanosecond to behind the last one.
+  function bounds(part) {
+    return part.bounds || [part.steps[0] * part.interval, Math.min(part.steps[1] * part.interval, span.end)];
+  }
+
+  function told(part) {
+    if (part.bounds) return "What was there from " + part.bounds.map((ns) => words.at(ns, (span.to - span.from) / 100, span.end)).join(" to ") + "; the numbers are of all of its time.";
+    return ["What began from " + range.told(part.steps, part.interval) + ".", part.note].filter(Boolean).join(" ");
+  }
+
+  const search = element("input", {
+    type: "search",
+    placeholder: "search",
+    "aria-label": "search in " + name,
+    oninput: () => find(search.value),
+  });
+  const asText = element("button", { type: "button", class: "copy", "aria-label": "copy the rows of " + name + " as CSV", onclick: () => copy(csv(), asText) }, "copy CSV");
+  it.controls.append(search, asText);
+  address.on("find." + name, (text) => find((search.value = text || "")));
+
+  function find(text) {
+    query = text.toLowerCase();
+    address.put("find." + name, text);
+    it.draw();
+  }
+
+  // The rows that fit, in their order, with plain numbers.
+  function csv() {
+    const cell = (value) => (/[",\n]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : value);
+    const rows = last.map(({ row }) => shown.map((column) => (isText(column.kind) ? text(column, row[column.at]) : String(row[column.at] ?? ""))));
+    return [shown.map((column) => column.key), ...rows].map((row) => row.map(cell).join(",") + "\n").join("");
+  }
 
   function fits(row) {
+    if (spec.fits && !spec.fits(row)) return false;
     return !query || shown.some((column) => isText(column.kind) && text(column, row[column.at]).toLowerCase().includes(query));
   }
 
@@ -56,22 +88,30 @@ function dataTable(name, title, about, data, spec) {
       };
       const kind = isText(column.kind) ? undefined : "number";
       const button = element("button", { type: "button", onclick: sort }, (TITLES[column.key] || column.title) + mark);
-      return element("th", { class: kind, "data-key": column.key, scope: "col" }, button);
+      const order = sortAt === column.at ? (down ? "descending" : "ascending") : undefined;
+      return element("th", { class: kind, "data-key": column.key, scope: "col", "aria-sort": order }, button);
     };
     return element("thead", {}, element("tr", {}, shown.map(cell)));
   }
 
   function line({ row, index }) {
     const click = spec.choose && (() => spec.choose(row, index));
+    const enter = (event) => {
+      if (event.target.tagName !== "TR" || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      if (click) click();
+      else event.target.querySelector("button.copy")?.click();
+    };
     return element(
       "tr",
-      { "data-row": index, class: click ? "clickable" : undefined, onclick: click },
+      { "data-row": index, tabindex: "-1", class: click ? "clickable" : undefined, onclick: click, onkeydown: enter },
       shown.map((column) => value(column, row[column.at]))
     );
   }
 
   function value(column, raw) {
     const plain = Array.isArray(raw) ? JSON.stringify(raw) : raw;
+    if (column.key === "command" && raw && spec.pastes) return element("td", { class: "word", "data-value": plain }, command(raw));
     if (isText(column.kind)) {
       const all = text(column, raw);
       const wide = column.kind === "text" ? 3 : 1;
@@ -81,11 +121,14 @@ function dataTable(name, title, about, data, spec) {
       if (column.kind === "branch") cell.style.paddingLeft = 8 + 14 * Math.min(12, raw[0]) + "px";
       return cell;
     }
-    return element("td", { class: "number", "data-value": plain }, number(column, raw));
+    const shownNumber = number(column, raw);
+    return element("td", { class: shownNumber === "0" ? "number zero" : "number", "data-value": plain }, shownNumber);
   }
 
   function number(column, raw) {
-    if (raw === null || raw === undefined || (Number(raw) === 0 && column.kind !== "at" && column.kind !== "exact" && column.kind !== "id")) return "–";
+    // Nothing looks different from 0.
+    if (raw === null || raw === undefined) return "";
+    if (Number(raw) === 0 && column.kind !== "at" && column.kind !== "exact" && column.kind !== "id") return "0";
     const show = { bytes: words.bytes, ns: words.ns, share: words.share, number: words.short }[column.kind];
     const change = { count_change: words.count, bytes_change: words.bytes, ns_change: words.ns, share_change: words.share }[column.kind];
     if (change) return words.change(raw, change);
@@ -104,7 +147,7 @@ function dataTable(name, title, about, data, spec) {
 
   // Makes the row that sums up all rows left out.
   function foot() {
-    if (!data.others || query) return null;
+    if (!data.others || query || (span.isPart() && spec.within)) return null;
     const label = words.plural(data.others_count, "other file", "other files");
     const cells = shown.map((column) => (isText(column.kind) ? element("td", { class: "name" }, label) : value(column, data.others[column.at])));
     return element("tr", { class: "others" }, cells);
@@ -113,7 +156,7 @@ function dataTable(name, title, about, data, spec) {
   function more(found, visible) {
     const parts = [];
     if (query) parts.push(words.plural(found, "row fits. ", "rows fit. "));
-    if (Number(data.left_out) > 0 && !data.others) parts.push(words.count(data.left_out) + " more are not in this page. ");
+    if (Number(data.left_out) > 0 && !data.others && !spec.fits) parts.push(words.count(data.left_out) + " more are not in this page. ");
     const button = element("button", { type: "button", class: "link", onclick: () => ((all = !all), it.draw()) });
     if (found > visible) button.append("show all " + words.count(found));
     else if (all && found > ROWS_SHOWN) button.append("show fewer");

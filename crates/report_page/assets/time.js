@@ -22,6 +22,8 @@ function timeSpan() {
       span.to = to;
       if (span.zoomed) span.zoomed();
       span.watchers.forEach((watch) => watch());
+      // What the pointer was on is elsewhere now.
+      span.point(null, null);
     },
 
     reset() {
@@ -42,7 +44,10 @@ function timeSpan() {
 
 // That of the page.
 const span = timeSpan();
-span.zoomed = () => (document.getElementById("zoom").hidden = !span.isPart());
+span.zoomed = () => {
+  document.getElementById("zoom").hidden = !span.isPart();
+  address.put("time", span.isPart() ? Math.round(span.from) + "-" + Math.round(span.to) : null);
+};
 
 // Returns the total number of time steps.
 function stepCount(data) {
@@ -80,6 +85,7 @@ function timeChart(name, title, about, data, spec) {
     chart?.destroy();
     it.body.replaceChildren();
     chart = new uPlot(options(values), columns(values), it.body);
+    labelled(values);
     show();
     return drawn;
   });
@@ -170,6 +176,25 @@ function timeChart(name, title, about, data, spec) {
     };
   }
 
+  // Tells what is drawn to those who do not see it, and takes keys.
+  function labelled(values) {
+    chart.root.querySelector("canvas").setAttribute("role", "img");
+    chart.root.querySelector("canvas").setAttribute("aria-label", it.label);
+    timeKeys(chart.over, {
+      label: it.label,
+      span,
+      look(ns) {
+        pointer.move(ns);
+        const step = Math.min(steps - 1, Math.floor(ns / data.interval_ns));
+        return spec.series.map((series, index) => [series.title, spec.show(values[index][step])]);
+      },
+      select(from, to) {
+        const [left, right] = from === null ? [0, 0] : [from, to].map((ns) => chart.valToPos(ns, "x")).sort((a, b) => a - b);
+        chart.setSelect({ left, width: right - left, top: 0, height: from === null ? 0 : chart.over.clientHeight }, false);
+      },
+    });
+  }
+
   function show() {
     chart?.setScale("x", { min: span.from, max: span.to });
   }
@@ -232,7 +257,7 @@ function timeCharts(data) {
         hue: () => colour(key),
       })),
     }),
-    timeChart("latency_over_time", "Latency", "Of all calls together, logarithmic; waiting calls (poll, futex, sleep) are among them.", data, {
+    timeChart("latency_over_time", "Latency", "Of all calls together, logarithmic. Calls that wait (poll, futex, sleep) are among them: choose a call under Calls to see it alone.", data, {
       unit: "time in a call",
       show: words.ns,
       log: true,
@@ -278,7 +303,7 @@ function timeCharts(data) {
         },
       ],
     }),
-    timeChart("errors_over_time", "Failed calls per second", "Calls that returned an error, " + each + ".", data, {
+    timeChart("errors_over_time", "Calls that returned an error, per second", "Most are how programs ask, such as whether a file is there; see Errors.", data, {
       unit: "calls/s",
       show: words.short,
       nothing: "No call failed.",
@@ -289,7 +314,7 @@ function timeCharts(data) {
           values: perSecond(time.errors),
           total: sum(time.errors),
           fill: true,
-          hue: () => colour("bad"),
+          hue: () => colour("other"),
         },
       ],
     }),

@@ -14,26 +14,45 @@ function treemap(data, choose) {
   const all = files.rows.map(leaf).filter((file) => file.bytes > 0).sort((a, b) => b.bytes - a.bytes);
   const small = all.slice(SHOWN);
   const others = files.others ? leaf(files.others, -1) : null;
-  const rest = [...small, ...(others && others.bytes > 0 ? [others] : [])];
+  const restOfAll = [...small, ...(others && others.bytes > 0 ? [others] : [])];
   const total = [...all, ...(others ? [others] : [])].reduce((sum, file) => sum + file.bytes, 0);
   const it = picture("treemap", "Bytes by file", "Area: bytes read and written. Blue was mostly read, orange mostly written.", () => {
     if (!total) {
-      empty(it.body, "No data was moved.");
+      empty(it.body, "No data of a file was moved by calls.");
       return { bytes: 0 };
     }
-    const box = element("div", { class: "treemap" });
-    const height = Math.max(260, Math.min(420, it.width * 0.42));
+    now = span.isPart() ? moved() : all;
+    visible = now.reduce((sum, file) => sum + file.bytes, 0) + (now === all ? total - visibleAll : 0);
+    if (!visible) {
+      empty(it.body, "No data of a file was moved in the visible time.");
+      return { bytes: 0 };
+    }
+    const box = element("div", { class: "treemap", role: "group", "aria-label": it.label });
+    // Few files need little room.
+    const height = Math.max(60, Math.min(360, it.width * 0.34, 40 + 28 * now.length));
     box.style.height = height + "px";
     it.body.replaceChildren(box);
     for (const [folder, x, y, wide, tall] of squarify(folders(), 0, 0, it.width, height)) {
       directory(box, folder, x, y, wide, tall);
     }
-    return { bytes: total, files: Math.min(SHOWN, all.length) };
+    rove(box, "button.tile");
+    return { bytes: visible, files: Math.min(SHOWN, now.length) };
   });
+  span.watchers.push(() => it.width && it.draw());
+  let [now, visible] = [all, total];
+  const visibleAll = all.reduce((sum, file) => sum + file.bytes, 0);
+
+  // Files with what was moved in the visible time.
+  function moved() {
+    const files = [...filesUsed(data).used].map(([index, sums]) => ({
+      index, path: data.files.rows[index][pathAt], read: sums.read_bytes, write: sums.write_bytes, bytes: sums.read_bytes + sums.write_bytes,
+    }));
+    return files.filter((file) => file.bytes > 0).sort((a, b) => b.bytes - a.bytes);
+  }
 
   function folders() {
     const byName = new Map();
-    for (const file of all.slice(0, SHOWN)) {
+    for (const file of now.slice(0, SHOWN)) {
       const slash = file.path.lastIndexOf("/");
       const name = slash > 0 ? file.path.slice(0, slash) : slash === 0 ? "/" : file.path.split(":")[0] + "s";
       if (!byName.has(name)) byName.set(name, { name, files: [], bytes: 0 });
@@ -42,6 +61,7 @@ function treemap(data, choose) {
       folder.bytes += file.bytes;
     }
     const list = [...byName.values()];
+    const rest = now === all ? restOfAll : now.slice(SHOWN);
     if (rest.length) {
       const bytes = rest.reduce((sum, file) => sum + file.bytes, 0);
       const [read, write] = ["read", "write"].map((key) => rest.reduce((sum, file) => sum + file[key], 0));
@@ -58,15 +78,12 @@ function treemap(data, choose) {
     box.append(frame);
     for (const [file, left, top, width, height] of squarify(folder.files, x + 1, y + head + 1, wide - 2, tall - head - 2)) {
       if (width < 1 || height < 1) continue;
-      const tile = element("div", { class: "tile", "data-bytes": file.bytes });
+      const tile = element("button", { type: "button", class: "tile", tabindex: "-1", "data-bytes": file.bytes, "aria-label": file.path + ", " + words.bytes(file.bytes) });
       place(tile, left, top, width, height);
       tile.style.background = mix(file);
       if (width > 46 && height > 15) tile.append(words.beginning(file.path.split("/").pop() || file.path, roomFor(width)));
       if (width > 60 && height > 32) tile.append(element("br"), words.bytes(file.bytes));
-      tile.addEventListener("pointermove", (event) =>
-        tip.show(event, [file.path, ["read", words.bytes(file.read)], ["written", words.bytes(file.write)], ["of all", words.share(file.bytes / total)]])
-      );
-      tile.addEventListener("pointerleave", tip.hide);
+      tipOn(tile, () => [file.path, ["read", words.bytes(file.read)], ["written", words.bytes(file.write)], ["of all", words.share(file.bytes / visible)]]);
       if (file.index >= 0) tile.addEventListener("click", () => choose(file.index));
       box.append(tile);
     }

@@ -16,12 +16,12 @@ const words = {
     return words.digits(n) + units[unit];
   },
 
+  // Three digits, without zeros at their end.
   digits(n) {
-    if (n === 0 || Number.isInteger(n)) return String(n);
     const size = Math.abs(n);
+    if (n === 0 || (Number.isInteger(n) && size < 1000)) return String(n);
     if (size >= 100) return n.toFixed(0);
-    if (size >= 10) return n.toFixed(1);
-    return size >= 0.1 ? n.toFixed(2) : n.toPrecision(2);
+    return String(Number(size >= 10 ? n.toFixed(1) : size >= 0.1 ? n.toFixed(2) : n.toPrecision(2)));
   },
 
   bytes(value) {
@@ -47,7 +47,7 @@ const words = {
   at(ns, stepNs, spanNs) {
     let [unit, size] = ["ns", 1];
     for (const [name, length] of [["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
-      if (spanNs >= 2 * length) [unit, size] = [name, length];
+      if (spanNs >= length) [unit, size] = [name, length];
     }
     const places = Math.ceil(-Math.log10(stepNs / size) - 1e-9);
     return (Number(ns) / size).toFixed(Math.max(0, Math.min(9, places))) + " " + unit;

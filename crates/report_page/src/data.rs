@@ -4,23 +4,26 @@ use std::collections::{HashMap, HashSet};
 
 use render::json::Json;
 use render::origin;
-use stats::sheet::{Cell, Table, share};
-use syscalls::abi::errno;
 use trace::Trace;
 
 use crate::comparison::Comparison;
 use crate::gather::{Gathered, moved_bytes};
 use crate::other_run::OtherRun;
 use crate::prediction::Predictions;
-use crate::{kernel, pictures, tables};
+use crate::{kernel, pictures, sections, tables};
 
 /// Limit for the files with a row, and how many of them are chosen by bytes; the rest is by time.
 const FILES_MAX: usize = 1000;
 const FILES_BY_BYTES: usize = 400;
 const FINDINGS_MAX: usize = 40;
+const SLOWEST_MAX: usize = 1000;
+/// Limit for the connections, and for the pipes.
+const LINES_MAX: usize = 500;
+const DIRECTORIES_MAX: usize = 300;
 const PROCESSES_MAX: usize = 300;
 const ERRORS_MAX: usize = 300;
-const WORDS_MAX: usize = 60;
+/// Limit for the words of the command.
+pub const WORDS_MAX: usize = 60;
 const PROBLEMS_MAX: usize = 10;
 /// Limit for the rows of tables with one row per call.
 const CALLS_MAX: usize = 800;
@@ -50,7 +53,11 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
         }
         tables::facts(json.key("durability_facts"), &gathered.durability.facts());
         tables::table(json.key("activities"), &gathered.wall.table(), WORDS_MAX, None);
-        findings(json.key("findings"), gathered);
+        tables::table(json.key("findings"), &sections::findings(gathered), FINDINGS_MAX, None);
+        tables::table(json.key("slowest"), &sections::slowest(gathered), SLOWEST_MAX, None);
+        json.key("verdict").str(&sections::verdict(gathered));
+        json.key("name").str(&tables::shown(gathered.name.as_bytes()));
+        network(json, gathered);
         pictures::time(json.key("time"), gathered);
         pictures::unsynced(json.key("unsynced"), gathered);
         pictures::heat(json.key("heat"), gathered);
@@ -65,8 +72,7 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
         if let Some(flame) = &gathered.flame {
             pictures::flame(json.key("flame"), flame);
         }
-        let errors = errors(gathered);
-        tables::table(json.key("errors"), &errors, ERRORS_MAX, None);
+        tables::table(json.key("errors"), &sections::errors(gathered), ERRORS_MAX, None);
         json.key("replay");
         match &beside.replay {
             Some(comparison) => comparison.write(json),
@@ -116,9 +122,15 @@ fn soundness(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered) {
     });
 }
 
-fn findings(json: &mut Json<'_>, gathered: &Gathered) {
-    let sheet = stats::patterns::sheet(&gathered.findings);
-    tables::table(json, &sheet.tables[0], FINDINGS_MAX, None);
+/// Writes connections, sums of them, and pipes.
+fn network(json: &mut Json<'_>, gathered: &Gathered) {
+    let sheet = gathered.network.sheet();
+    tables::facts(json.key("network_facts"), &sheet.facts);
+    json.key("network").object(|json| {
+        for table in &sheet.tables {
+            tables::table(json.key(table.key), table, LINES_MAX, None);
+        }
+    });
 }
 
 /// Writes the table of files and their access plots.
@@ -139,41 +151,19 @@ fn files(json: &mut Json<'_>, gathered: &Gathered) {
     let left_out = (all.files.len() - chosen.len()) as u64;
     tables::facts(json.key("files_facts"), &all.facts());
     tables::table(json.key("files"), &table, FILES_MAX, Some((left_out, &others)));
+    if let Some(directories) = all.sheet().tables.iter().find(|table| table.key == "directories") {
+        tables::table(json.key("directories"), directories, DIRECTORIES_MAX, None);
+    }
     let mut places: Vec<usize> = chosen.into_iter().collect();
     places.sort_unstable();
     let rows: HashMap<usize, usize> =
         places.into_iter().enumerate().map(|(row, place)| (place, row)).collect();
     pictures::plots(json.key("plots"), gathered, &rows);
+    pictures::files_over_time(json.key("files_over_time"), gathered, &rows);
 }
 
 fn processes(json: &mut Json<'_>, gathered: &Gathered) {
     let sheet = gathered.tasks.processes_sheet();
     tables::facts(json.key("tasks_facts"), &sheet.facts);
     tables::table(json.key("processes"), &sheet.tables[0], PROCESSES_MAX, None);
-}
-
-/// Returns a table of errors by call, with their number and meaning.
-fn errors(gathered: &Gathered) -> Table {
-    let columns = [
-        ("call", "call"),
-        ("errno", "error"),
-        ("meaning", "meaning"),
-        ("count", "count"),
-        ("share", "of these calls"),
-    ];
-    let mut table = Table::new("errors", "Errors", &columns);
-    for (nr, of) in &gathered.calls.calls {
-        for (errno, count) in &of.errors {
-            let meaning = errno::describe(*errno).map_or("", |(_, meaning)| meaning);
-            table.row(vec![
-                Cell::Word(stats::call_name(*nr)),
-                Cell::Word(stats::calls::errno_name(*errno)),
-                Cell::word(meaning),
-                Cell::Count(*count),
-                share(*count, of.count),
-            ]);
-        }
-    }
-    table.sort("count");
-    table
 }

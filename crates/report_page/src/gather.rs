@@ -14,9 +14,11 @@ use stats::files::{self, Files};
 use stats::flame::{Flame, Shown};
 use stats::heat::{Heat, Picture};
 use stats::lanes::{Lane, Lanes};
+use stats::network::{Connections, Network};
 use stats::offsets::{Offsets, Plot};
 use stats::pass::{self, Fold, Occasion, Visit, Watch};
 use stats::patterns::{Finding, Patterns};
+use stats::slowest::{Slow, Slowest};
 use stats::spread::{self, Of, Spread};
 use stats::steps;
 use stats::tasks::{self, Tasks};
@@ -29,6 +31,8 @@ use crate::kernel::{self, KernelNumbers, KernelPass};
 const STEPS: u64 = 240;
 /// Limit for the files with an access plot; those with most bytes are chosen.
 const PLOTS_MAX: usize = 120;
+/// Number of calls that are shown one by one: those that took longest.
+const SLOWEST: usize = 1000;
 /// Limit for the counting threads: each has its own statistics in memory.
 const WORKERS_MAX: usize = 4;
 
@@ -64,6 +68,12 @@ pub struct Gathered {
     pub plots: Vec<(usize, Plot)>,
     /// What the kernel's events tell, if there are any.
     pub kernel: Option<KernelNumbers>,
+    /// The calls that took longest.
+    pub slowest: Vec<Slow>,
+    /// View of `stat network`.
+    pub network: Connections,
+    /// Name of the trace in commands to paste.
+    pub name: String,
     /// Time in calls by their callers, if those were recorded.
     pub flame: Option<Shown>,
     /// Blocks that could not be read.
@@ -137,18 +147,22 @@ struct InOrder {
     offsets: Offsets,
     lanes: Lanes,
     kernel: Option<KernelPass>,
+    slowest: Slowest,
+    network: Network,
     flame: Flame,
 }
 
 impl InOrder {
     fn new(trace: &Trace, span_ns: u64, interval_ns: u64) -> InOrder {
         InOrder {
-            files: Files::new(Mounts::parse(&trace.preamble().mounts)),
+            files: Files::over_time(Mounts::parse(&trace.preamble().mounts), interval_ns),
             durability: Durability::new(interval_ns),
             patterns: Patterns::default(),
             offsets: Offsets::of_all(interval_ns),
             lanes: Lanes::new(interval_ns),
             kernel: KernelPass::new(trace, span_ns),
+            slowest: Slowest::new(SLOWEST),
+            network: Network::default(),
             flame: Flame::default(),
         }
     }
@@ -161,6 +175,8 @@ impl Watch for InOrder {
         self.patterns.add(visit);
         self.offsets.add(visit);
         self.lanes.add(visit);
+        self.slowest.add(visit);
+        self.network.add(visit);
         self.flame.add(visit.moment, visit.wanted, visit.contents);
         if let Some(kernel) = &mut self.kernel {
             kernel.add(visit);
@@ -206,6 +222,9 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
         lanes: in_order.lanes.finish(),
         plots,
         kernel,
+        slowest: in_order.slowest.finish(&namespace),
+        network: in_order.network.finish(),
+        name: if wanted.name.is_empty() { "TRACE".into() } else { wanted.name.clone() },
         flame: in_order.flame.finish(),
         unread: all_unread,
     }

@@ -12,6 +12,8 @@ mod page;
 mod pictures;
 mod prediction;
 mod said;
+mod sections;
+mod static_page;
 mod tables;
 
 pub use comparison::Comparison;

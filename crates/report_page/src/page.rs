@@ -8,6 +8,7 @@ use trace::Trace;
 
 use crate::data::{self, Beside};
 use crate::gather::Gathered;
+use crate::static_page;
 
 const FRAME: &str = include_str!("../assets/page.html");
 const STYLES: &[&str] =
@@ -25,6 +26,11 @@ const SCRIPTS: &[&str] = &[
     include_str!("../assets/bars.js"),
     include_str!("../assets/treemap.js"),
     include_str!("../assets/table.js"),
+    include_str!("../assets/range.js"),
+    include_str!("../assets/slowest.js"),
+    include_str!("../assets/network.js"),
+    include_str!("../assets/address.js"),
+    include_str!("../assets/keys.js"),
     include_str!("../assets/kernel.js"),
     include_str!("../assets/flow.js"),
     include_str!("../assets/flame.js"),
@@ -69,6 +75,7 @@ fn write_frame(
             "nonce" => out.write_all(nonce.as_bytes())?,
             "style" => STYLES.iter().try_for_each(|style| out.write_all(style.as_bytes()))?,
             "library" => out.write_all(LIBRARY.as_bytes())?,
+            "static" => static_page::write(out, trace, gathered)?,
             "scripts" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?,
             _ => write_data(out, trace, gathered, beside)?,
         }

@@ -15,8 +15,12 @@ use stats::spread;
 use crate::gather::Gathered;
 use crate::tables::shown;
 
-/// Limit for the calls with a heat map; those with most time are chosen.
-const HEAT_MAX: usize = 24;
+/// Limits for the calls with numbers over time, and for those numbers; the calls with most time are
+/// chosen.
+const HEAT_MAX: usize = 150;
+const HEAT_NUMBERS_MAX: usize = 400_000;
+/// Limit for the files by steps of time.
+const FILE_CELLS_MAX: usize = 24_000;
 /// Limit for the calls with a histogram; the most frequent are chosen.
 const HISTOGRAMS_MAX: usize = 60;
 /// Limit for the threads with a lane; those with most calls are chosen.
@@ -74,26 +78,82 @@ pub fn unsynced(json: &mut Json<'_>, gathered: &Gathered) {
 
 /// Writes the heat maps of latency.
 pub fn heat(json: &mut Json<'_>, gathered: &Gathered) {
+    let mut room = HEAT_NUMBERS_MAX;
+    let has_room = |(_, picture): &&(u16, Picture)| {
+        room = room.saturating_sub(count_of(picture));
+        room > 0
+    };
+    let told: Vec<&(u16, Picture)> =
+        gathered.heat.iter().take(HEAT_MAX).take_while(has_room).collect();
     json.object(|json| {
         numbers(json.key("from_ns"), (0..heat::ROWS).map(heat::from_ns));
-        json.key("left_out").uint(gathered.heat.len().saturating_sub(HEAT_MAX) as u64);
+        json.key("left_out").uint((gathered.heat.len() - told.len()) as u64);
         json.key("calls").array(|json| {
-            for (nr, picture) in gathered.heat.iter().take(HEAT_MAX) {
+            for (nr, picture) in told {
                 json.object(|json| heat_of(json, *nr, picture));
             }
         });
     });
 }
 
-/// Writes the heat map of a call: for each step, pairs of row and count.
+/// Returns how many numbers a picture has.
+fn count_of(picture: &Picture) -> usize {
+    let of = |step: &heat::Step| {
+        let used = |rows: &[u32]| 2 * rows.iter().filter(|count| **count > 0).count();
+        6 + used(&step.rows) + used(&step.sizes) + 2 * step.errors.len()
+    };
+    picture.steps.iter().filter(|step| step.calls > 0).map(of).sum()
+}
+
+fn pairs(json: &mut Json<'_>, rows: &[u32]) {
+    let used = rows.iter().enumerate().filter(|(_, count)| **count > 0);
+    numbers(json, used.flat_map(|(row, count)| [row as u64, (*count).into()]));
+}
+
+/// Writes what calls did in each step that has some: the step, calls, time, longest, bytes, and how many
+/// did not return; pairs of row and count of their latency; pairs of octave and count of their
+/// sizes; pairs of error and count.
 fn heat_of(json: &mut Json<'_>, nr: u16, picture: &Picture) {
     json.key("call").str(&call_name(nr));
     json.key("group").uint(group::of(nr) as u64);
     json.key("steps").array(|json| {
-        for step in &picture.steps {
-            let used = step.rows.iter().enumerate().filter(|(_, count)| **count > 0);
-            numbers(json, used.flat_map(|(row, count)| [row as u64, (*count).into()]));
+        for (at, step) in picture.steps.iter().enumerate().filter(|(_, step)| step.calls > 0) {
+            json.array(|json| {
+                let sums = [at as u64, step.calls, step.total_ns, step.max_ns, step.bytes];
+                numbers(json, sums.into_iter().chain([step.unfinished]));
+                pairs(json, &step.rows);
+                pairs(json, &step.sizes);
+                json.array(|json| {
+                    for (errno, count) in &step.errors {
+                        json.str(&stats::calls::errno_name(*errno));
+                        json.uint(*count);
+                    }
+                });
+            });
         }
+    });
+}
+
+/// Writes the use of files in steps of time: for each row of the page's table, the steps with what its
+/// columns sum up, from which zeros at the end are left out.
+pub fn files_over_time(json: &mut Json<'_>, gathered: &Gathered, rows: &HashMap<usize, usize>) {
+    let Some(all) = &gathered.files.over_time else { return json.null() };
+    let widened = all.widened(|place| rows.contains_key(&place), FILE_CELLS_MAX);
+    json.object(|json| {
+        json.key("interval_ns").uint(widened.interval_ns);
+        json.key("is_whole").bool(widened.is_whole);
+        json.key("rows").array(|json| {
+            for (place, steps) in &widened.by_place {
+                json.array(|json| {
+                    json.uint(rows.get(place).map_or(0, |row| *row as u64));
+                    for (step, used) in steps {
+                        let sums = used.numbers();
+                        let end = sums.iter().rposition(|n| *n > 0).map_or(0, |at| at + 1);
+                        numbers(json, [*step].into_iter().chain(sums[..end].iter().copied()));
+                    }
+                });
+            }
+        });
     });
 }
 

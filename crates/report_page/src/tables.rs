@@ -23,13 +23,21 @@ pub fn shown(name: &[u8]) -> String {
     text
 }
 
-/// Formats words as one line.
+/// Formats words as one line, those with blanks in quotes.
 pub fn shown_words(words: &[Vec<u8>], words_max: usize) -> String {
-    let mut all: Vec<String> = words.iter().take(words_max).map(|word| shown(word)).collect();
+    let mut all: Vec<String> =
+        words.iter().take(words_max).map(|word| quoted(&shown(word))).collect();
     if words.len() > words_max {
         all.push(format!("[... {} more words]", words.len() - words_max));
     }
     all.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains([' ', ';', '|', '&', '<', '>', '$', '"']) {
+        return format!("'{word}'");
+    }
+    word.to_string()
 }
 
 /// Writes columns and rows as an object; `others` sums up the rows left out.
@@ -123,7 +131,7 @@ fn cell(json: &mut Json<'_>, value: &Cell) {
 }
 
 /// Limit for the counts in one cell.
-const COUNTS_MAX: usize = 12;
+pub const COUNTS_MAX: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -135,5 +143,6 @@ mod tests {
         let long = shown(&[0x1b; 4096]);
         assert!(long.contains("[... 3816 bytes ...]") && long.len() < 5 * NAME_BYTES, "{long}");
         assert_eq!(shown_words(&[b"a".to_vec(), b"b".to_vec()], 1), "a [... 1 more words]");
+        assert_eq!(shown_words(&[b"sh".to_vec(), b"a | b".to_vec()], 2), "sh 'a | b'");
     }
 }

@@ -97,6 +97,11 @@ impl Activity {
         ACTIVITIES[self as usize].2
     }
 
+    /// Returns its key for programs.
+    pub fn key(self) -> &'static str {
+        ACTIVITIES[self as usize].1
+    }
+
     /// Returns true if the thread does not work.
     pub const fn is_wait(self) -> bool {
         self as usize >= Activity::Lock as usize

@@ -1,5 +1,8 @@
 //! Use of each file, directory and mount.
 
+mod over_time;
+mod used;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,6 +14,9 @@ use crate::pass::{Visit, Watch};
 use crate::ranges::Ranges;
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::view::ViewRow;
+use over_time::OverTime;
+pub use over_time::UsedOverTime;
+pub use used::Used;
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
@@ -24,63 +30,6 @@ pub static VIEW: ViewRow = ViewRow {
 
 /// Limit for the ranges of all files together. Beyond it, repeated access is not detected.
 const RANGES_MAX: usize = 1 << 20;
-
-/// Use of a file, or of several.
-#[derive(Clone, Debug, Default)]
-pub struct Used {
-    /// Number of times it was opened.
-    pub opens: u64,
-    /// Calls that named it without opening it (stat, unlink ...).
-    pub lookups: u64,
-    /// Failed calls on it.
-    pub errors: u64,
-    /// Calls that read from it.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Calls that wrote to it.
-    pub writes: u64,
-    /// Bytes written.
-    pub write_bytes: u64,
-    /// Accesses at offsets that begin where the previous one ended.
-    pub sequential: u64,
-    /// Accesses at offsets with the same distance as between the previous two.
-    pub strided: u64,
-    /// All other accesses at offsets.
-    pub random: u64,
-    /// Bytes that had been read before.
-    pub reread_bytes: u64,
-    /// Bytes that had been written before.
-    pub overwritten_bytes: u64,
-    /// Calls that synced it.
-    pub syncs: u64,
-    /// Time spent in calls on it.
-    pub time_ns: u64,
-}
-
-impl Used {
-    fn add(&mut self, other: &Used) {
-        self.opens += other.opens;
-        self.lookups += other.lookups;
-        self.errors += other.errors;
-        self.reads += other.reads;
-        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
-        self.writes += other.writes;
-        self.write_bytes = self.write_bytes.saturating_add(other.write_bytes);
-        self.sequential += other.sequential;
-        self.strided += other.strided;
-        self.random += other.random;
-        self.reread_bytes = self.reread_bytes.saturating_add(other.reread_bytes);
-        self.overwritten_bytes = self.overwritten_bytes.saturating_add(other.overwritten_bytes);
-        self.syncs += other.syncs;
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-    }
-
-    fn was_used(&self) -> bool {
-        let calls = self.opens + self.lookups + self.errors + self.reads + self.writes + self.syncs;
-        calls > 0 || self.time_ns > 0
-    }
-}
 
 /// Ranges of a file that were accessed.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +58,7 @@ struct Last {
 /// The fold that tracks the use of files.
 pub struct Files {
     mounts: Mounts,
+    over_time: Option<OverTime>,
     used: Vec<Used>,
     touched: Vec<Touched>,
     last: HashMap<(OpenId, bool), Last>,
@@ -124,6 +74,7 @@ impl Files {
     pub fn new(mounts: Mounts) -> Files {
         Files {
             mounts,
+            over_time: None,
             used: Vec::new(),
             touched: Vec::new(),
             last: Default::default(),
@@ -132,8 +83,16 @@ impl Files {
         }
     }
 
-    fn used(&mut self, file: FileId) -> &mut Used {
-        at(&mut self.used, file)
+    /// Makes an empty fold that also counts in steps of this width, or of a multiple of it.
+    pub fn over_time(mounts: Mounts, interval_ns: u64) -> Files {
+        Files { over_time: Some(OverTime::new(interval_ns)), ..Files::new(mounts) }
+    }
+
+    fn used(&mut self, file: FileId, more: Used) {
+        at(&mut self.used, file).add(&more);
+        if let Some(over_time) = &mut self.over_time {
+            over_time.add(file, &more);
+        }
     }
 
     /// Records accessed bytes. Returns how many of them had been accessed before.
@@ -165,22 +124,15 @@ impl Files {
         if !wanted {
             return;
         }
-        let used = self.used(access.file);
-        if access.is_write {
-            used.writes += 1;
-            used.write_bytes = used.write_bytes.saturating_add(access.bytes);
-            used.overwritten_bytes = used.overwritten_bytes.saturating_add(known);
-        } else {
-            used.reads += 1;
-            used.read_bytes = used.read_bytes.saturating_add(access.bytes);
-            used.reread_bytes = used.reread_bytes.saturating_add(known);
-        }
-        match pattern {
-            None => {}
-            Some(Pattern::Sequential) => used.sequential += 1,
-            Some(Pattern::Strided) => used.strided += 1,
-            Some(Pattern::Random) => used.random += 1,
-        }
+        let (bytes, none) = (access.bytes, Used::default());
+        let moved = match access.is_write {
+            true => Used { writes: 1, write_bytes: bytes, overwritten_bytes: known, ..none },
+            false => Used { reads: 1, read_bytes: bytes, reread_bytes: known, ..none },
+        };
+        let is = |wanted| u64::from(pattern == Some(wanted));
+        let [sequential, strided, random] =
+            [Pattern::Sequential, Pattern::Strided, Pattern::Random].map(is);
+        self.used(access.file, Used { sequential, strided, random, ..moved });
     }
 
     fn pattern(&mut self, access: &Access, offset: u64) -> Pattern {
@@ -207,30 +159,27 @@ impl Files {
 
     fn synced(&mut self, synced: Synced) {
         if let Synced::File(file) = synced {
-            self.used(file).syncs += 1;
+            self.used(file, Used { syncs: 1, ..Used::default() });
         }
     }
 
     fn count(&mut self, touch: &Touch, failed: bool, ns: u64) {
         if let Some((file, _)) = touch.opened {
-            self.used(file).opens += 1;
+            self.used(file, Used { opens: 1, ..Used::default() });
         }
         let mut named: Vec<FileId> = touch.by_path.iter().flatten().copied().collect();
         named.dedup();
+        let called = Used { errors: failed.into(), time_ns: ns, ..Used::default() };
         for file in &named {
-            let used = self.used(*file);
-            used.errors += u64::from(failed);
-            used.lookups += u64::from(!failed && touch.opened.is_none());
-            used.time_ns = used.time_ns.saturating_add(ns);
+            let lookups = u64::from(!failed && touch.opened.is_none());
+            self.used(*file, Used { lookups, ..called.clone() });
         }
         let moved = touch.accesses.iter().flatten().map(|access| access.file);
         let mut held: Vec<FileId> = moved.chain(touch.by_fd.map(|(file, _)| file)).collect();
         held.sort_unstable();
         held.dedup();
         for file in held.into_iter().filter(|file| !named.contains(file)) {
-            let used = self.used(file);
-            used.errors += u64::from(failed);
-            used.time_ns = used.time_ns.saturating_add(ns);
+            self.used(file, called.clone());
         }
     }
 
@@ -258,11 +207,18 @@ impl Files {
         rows.sort_by(|(a, of_a), (b, of_b)| {
             of_b.time_ns.cmp(&of_a.time_ns).then_with(|| a.path.cmp(&b.path))
         });
-        let (streams, files) = rows.into_iter().partition(|(named, _)| named.is_elsewhere);
-        FileCounts { files, streams, mounts: self.mounts, is_exact: self.is_exact }
+        let (streams, files): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|(named, _)| named.is_elsewhere);
+        let over_time = self.over_time.map(|over_time| {
+            let each = files.iter().enumerate();
+            let ids = each.flat_map(|(place, (named, _))| named.ids().map(move |id| (id, place)));
+            over_time.finish(&ids.collect())
+        });
+        FileCounts { files, streams, mounts: self.mounts, is_exact: self.is_exact, over_time }
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Sequential,
     Strided,
@@ -274,6 +230,9 @@ impl Watch for Files {
         let &mut Visit { moment, wanted, .. } = visit;
         let touch = moment.touch;
         let EventKind::Call(call) = &moment.event.kind else { return };
+        if let Some(over_time) = &mut self.over_time {
+            over_time.at(moment.enter_ns);
+        }
         if let Some((file, length)) = touch.length {
             self.forget(file, length);
         }
@@ -318,6 +277,8 @@ pub struct FileCounts {
     pub files: Vec<(Named, Used)>,
     /// Pipes, sockets, devices and kernel views that were used.
     pub streams: Vec<(Named, Used)>,
+    /// The files in steps of time, if those were wanted.
+    pub over_time: Option<UsedOverTime>,
     mounts: Mounts,
     is_exact: bool,
 }
@@ -509,6 +470,23 @@ mod tests {
         assert_eq!((data.reread_bytes, data.overwritten_bytes), (60, 5));
         assert_eq!((data.sequential, data.random, data.time_ns), (3, 3, 12));
         assert_eq!((files["pipe:[1]"].writes, files["pipe:[1]"].sequential), (1, 0));
+    }
+
+    #[test]
+    fn steps_sum_up_and_become_wider() {
+        let mut calls = vec![open("data", 0o102, 3), open("other", 0o102, 4)];
+        calls.extend((0..600).map(|n| call("write", &[3 + n % 2, 0, 10], 10)));
+        let (fold, files) = watch(Files::over_time(Mounts::default(), 2000), &calls);
+        let mut view = fold.finish(&files);
+        let steps = view.over_time.take().expect("they were wanted");
+        let sum = |steps: &UsedOverTime, place| -> u64 {
+            steps.by_place[&place].values().map(|used| used.write_bytes).sum()
+        };
+        assert_eq!((steps.interval_ns, sum(&steps, 0), sum(&steps, 1)), (2000, 3000, 3000));
+        assert!(steps.by_place[&0].len() > 290 && steps.is_whole);
+        let steps = steps.widened(|place| place == 1, 40);
+        assert_eq!((steps.by_place.len(), sum(&steps, 1)), (1, 3000));
+        assert!(steps.by_place[&1].len() <= 40 && steps.interval_ns == 16_000);
     }
 
     #[test]

@@ -18,10 +18,13 @@ pub const WORDS: [(&str, &str); COUNT] = [
     ("other", "other calls"),
 ];
 
+/// The group of waits.
+pub const WAIT: usize = 6;
+
 /// Classes of each group. A call belongs to the first one that matches.
 const CLASSES: [(usize, Classes); 7] = [
     (2, Classes::SYNC),
-    (6, Classes::WAIT),
+    (WAIT, Classes::WAIT),
     (1, Classes::WRITE),
     (0, Classes::READ),
     (4, Classes::MEMORY),

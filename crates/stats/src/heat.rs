@@ -1,4 +1,7 @@
-//! Heat maps of latency over time: one picture per call, time to the right, latency upwards.
+//! Calls over time: a heat map of latency per call, and for each step what `stat calls` sums up of it.
+
+use model::file_use;
+use trace::event::Outcome;
 
 use crate::numbered::Numbered;
 use crate::pass::{Fold, Occasion};
@@ -10,6 +13,9 @@ const LOW_SHIFT: u32 = 4;
 const HIGH_SHIFT: u32 = 40;
 /// Number of rows of a picture, two per octave.
 pub const ROWS: usize = 2 * (HIGH_SHIFT - LOW_SHIFT) as usize;
+
+/// Errors of a step that are told apart; others count as 0.
+const ERRORS_MAX: usize = 64;
 
 /// Returns the row of a latency.
 fn row(ns: u64) -> usize {
@@ -34,6 +40,18 @@ pub struct Step {
     pub calls: u64,
     /// Number of calls that returned, by row up to the highest row in use.
     pub rows: Vec<u32>,
+    /// Time spent in them.
+    pub total_ns: u64,
+    /// The longest one.
+    pub max_ns: u64,
+    /// Number of calls that did not return.
+    pub unfinished: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Number of calls that moved data: by nothing, 1 byte, 2 or 3, 4 to 7 and so on.
+    pub sizes: Vec<u32>,
+    /// Errors with their number.
+    pub errors: Vec<(i32, u64)>,
 }
 
 /// All calls with one number.
@@ -52,14 +70,34 @@ pub struct Heat {
     by_number: Numbered<Picture>,
 }
 
+/// Adds to the count of a row.
+fn count(rows: &mut Vec<u32>, row: usize, more: u32) {
+    if rows.len() <= row {
+        rows.resize(row + 1, 0);
+    }
+    rows[row] = rows[row].saturating_add(more);
+}
+
 impl Step {
     fn merge(&mut self, other: Step) {
         self.calls += other.calls;
-        if self.rows.len() < other.rows.len() {
-            self.rows.resize(other.rows.len(), 0);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.unfinished += other.unfinished;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        for (mine, theirs) in [(&mut self.rows, other.rows), (&mut self.sizes, other.sizes)] {
+            theirs.into_iter().enumerate().for_each(|(row, more)| count(mine, row, more));
         }
-        for (mine, theirs) in self.rows.iter_mut().zip(other.rows) {
-            *mine = mine.saturating_add(theirs);
+        other.errors.into_iter().for_each(|(errno, more)| self.failed(errno, more));
+    }
+
+    fn failed(&mut self, errno: i32, more: u64) {
+        let known = self.errors.iter().position(|(of, _)| *of == errno);
+        let is_full = known.is_none() && self.errors.len() >= ERRORS_MAX;
+        let others = || self.errors.iter().position(|(of, _)| *of == 0);
+        match known.or_else(|| others().filter(|_| is_full)) {
+            Some(at) => self.errors[at].1 += more,
+            None => self.errors.push((if is_full { 0 } else { errno }, more)),
         }
     }
 }
@@ -88,13 +126,19 @@ impl Fold for Heat {
         }
         let step = &mut picture.steps[index];
         step.calls += 1;
+        step.unfinished += u64::from(call.outcome == Outcome::Unfinished);
         if let Some(ns) = occasion.duration_ns() {
             picture.total_ns = picture.total_ns.saturating_add(ns);
-            let row = row(ns);
-            if step.rows.len() <= row {
-                step.rows.resize(row + 1, 0);
-            }
-            step.rows[row] = step.rows[row].saturating_add(1);
+            step.total_ns = step.total_ns.saturating_add(ns);
+            step.max_ns = step.max_ns.max(ns);
+            count(&mut step.rows, row(ns), 1);
+        }
+        if let Some(bytes) = file_use::of(call.nr).moved(call) {
+            step.bytes = step.bytes.saturating_add(bytes);
+            count(&mut step.sizes, bytes.checked_ilog2().map_or(0, |at| at as usize + 1), 1);
+        }
+        if let Some(errno) = call.error() {
+            step.failed(errno, 1);
         }
     }
 
@@ -143,6 +187,23 @@ mod tests {
         assert_eq!(began, [0, 1, 0, 0, 0, 0, 0, 0, 1, 1]);
         assert_eq!(reads.steps[9].rows.len(), 0);
         assert_eq!(apart.finish()[1].1.steps, reads.steps);
+    }
+
+    #[test]
+    fn steps_have_the_sums_of_calls() {
+        let mut calls = vec![
+            call("read", &[0, 0, 9], 9).lasts(100),
+            call("read", &[0, 0, 9], 0).lasts(300),
+            call("read", &[0, 0, 9], -4).never(),
+        ];
+        calls.extend((1..=100).map(|errno| call("read", &[0, 0, 9], -errno)));
+        let mut all = fold(Heat::new(u64::MAX), &calls);
+        all.merge(fold(Heat::new(u64::MAX), &calls));
+        let step = &all.finish()[0].1.steps[0];
+        assert_eq!((step.calls, step.bytes, step.unfinished), (206, 18, 2));
+        assert_eq!((step.total_ns, step.max_ns, &step.sizes[..]), (800, 300, &[2, 0, 0, 0, 2][..]));
+        assert_eq!(step.errors.iter().map(|(_, count)| count).sum::<u64>(), 200);
+        assert!(step.errors.len() <= ERRORS_MAX + 1 && step.errors.contains(&(7, 2)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Time that each thread spent in groups of calls, over time.
+//! Time that each thread spent in groups of calls, over time. Whatever waits is in the group of waits: a
+//! write to a full pipe too.
 
 use std::collections::BTreeMap;
 
+use crate::activity::Activity;
 use crate::group;
 use crate::pass::{Occasion, Visit, Watch};
 
@@ -66,7 +68,9 @@ impl Watch for Lanes {
         let from_ns = occasion.enter_ns;
         let to_ns = occasion.exit_ns.unwrap_or(from_ns);
         let (first, last) = (self.index(from_ns), self.index(to_ns));
-        let (group, interval_ns) = (group::of(call.nr), self.interval_ns);
+        let waits = Activity::of(call, visit.moment).is_wait();
+        let group = if waits { group::WAIT } else { group::of(call.nr) };
+        let interval_ns = self.interval_ns;
         let fresh = || Lane { first: first as usize, steps: Vec::new() };
         let lane = self.by_thread.entry(thread).or_insert_with(fresh);
         for step in first..=last {

@@ -3,7 +3,7 @@
 use crate::view::ViewRow;
 use crate::{
     block, cache, call_sites, call_states, calls, cpu_time, durability, file_pages, files,
-    interrupts, kernel_counts, patterns, spread, tasks, timeline, waits,
+    interrupts, kernel_counts, network, patterns, spread, tasks, timeline, waits,
 };
 
 /// All views, in the order in which they are listed. The first one is shown unless told otherwise.
@@ -15,6 +15,7 @@ pub static VIEWS: &[&ViewRow] = &[
     &timeline::VIEW,
     &tasks::PROCESSES,
     &tasks::THREADS,
+    &network::VIEW,
     &durability::VIEW,
     &patterns::VIEW,
     &cache::VIEW,

@@ -24,6 +24,7 @@ const VIEWS: &[(&str, f64)] = &[
     ("latency", 0.0),
     ("time", 0.0),
     ("processes", 0.0),
+    ("network", 0.0),
     ("durability", 0.0),
     ("patterns", 0.0),
     ("cache", 0.0),
