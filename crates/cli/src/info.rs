@@ -11,7 +11,6 @@ use stats::overview::Overview;
 use crate::failure::{self, Failure};
 use crate::latest::Input;
 use crate::source;
-pub use output::not_seen_json;
 
 /// Show what a recording holds, and whether it is complete.
 ///

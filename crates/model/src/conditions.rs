@@ -12,7 +12,7 @@ use crate::decode::shape::{Shape, shape_of};
 use crate::{Moment, Step, Surroundings, World, glob};
 
 /// Conditions on events; all must hold.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Conditions {
     /// Process ids, all if empty.
     pub pids: Vec<u32>,

@@ -16,10 +16,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 
-use crate::batch::Batch;
-use crate::column::{Leaf, Packed, Values};
+use tables::batch::Batch;
+use tables::column::{DIGITS, Leaf, Packed, Values, digits};
+use tables::schema::Field;
+
 use crate::error::Error;
-use crate::schema::{self, Field};
+use crate::schema;
 
 /// Limit for the memory of batches that wait or are being written.
 const WAITING_BYTES_MAX: usize = 48 << 20;
@@ -289,22 +291,6 @@ fn write_bytes(
     })
 }
 
-/// Number of hexadecimal digits of a hash.
-const DIGITS: usize = 32;
-
-/// Returns the digits of all hashes, concatenated.
-fn digits(hashes: &[u128]) -> Vec<u8> {
-    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble & 15)];
-    let pairs: [[u8; 2]; 256] = std::array::from_fn(|b| [digit(b as u8 >> 4), digit(b as u8)]);
-    let mut text = vec![0; DIGITS * hashes.len()];
-    for (text, hash) in text.chunks_exact_mut(DIGITS).zip(hashes) {
-        for (text, byte) in text.chunks_exact_mut(2).zip(hash.to_be_bytes()) {
-            text.copy_from_slice(&pairs[usize::from(byte)]);
-        }
-    }
-    text
-}
-
 /// Returns the single strings, which share their memory.
 fn slices(packed: Packed) -> Vec<ByteArray> {
     let whole = ByteArray::from(packed.bytes);
@@ -356,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_an_error_of_the_file() {
-        let columns = [Field::new("n", crate::schema::Type::Long)];
+        let columns = [Field::new("n", tables::schema::Type::Long)];
         let try_with = |room| {
-            let mut batch = Batch::new(&columns);
+            let mut batch = Batch::new(&columns, &[true]);
             for n in 0..10_000 {
                 let mut row = batch.row();
                 row.number(n * n);
@@ -371,13 +357,6 @@ mod tests {
         for room in [0, 4, 100] {
             let failed = failure("part".into(), try_with(room).unwrap_err());
             assert!(matches!(failed, Error::Io { .. }), "{room}: {failed}");
-        }
-    }
-
-    #[test]
-    fn digits_of_hashes() {
-        for hash in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef << 60] {
-            assert_eq!(digits(&[hash]), format!("{hash:032x}").into_bytes());
         }
     }
 }

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use tables::{CALL, Kind};
+
 use crate::error::Error;
 
 /// Tables that every run has; those of single calls are below [`CALL`].
 pub const TABLES: [&str; 5] = ["calls", "processes", "files", "data", "events"];
-/// Directory of the tables of single calls.
-pub const CALL: &str = "call";
 
 /// Returns true for a valid run name: letters, digits, `.`, `_` and `-`, no leading dot.
 pub fn is_run_name(name: &str) -> bool {
@@ -90,7 +90,7 @@ fn check(root: &Path) -> Result<(), Error> {
 
 /// Returns the existing directories of a run.
 fn runs(root: &Path, run: &str) -> Result<Vec<PathBuf>, Error> {
-    let mut tables: Vec<PathBuf> = TABLES.iter().map(|table| root.join(table)).collect();
+    let mut tables = Kind::FIXED.map(|table| root.join(table.name())).to_vec();
     let calls = root.join(CALL);
     match fs::read_dir(&calls) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -145,7 +145,7 @@ mod tests {
         let root = dir.path().join("out");
         let write = |run: &str, force| -> Result<(), Error> {
             let mut place = RunPlace::new(&root, run, force)?;
-            for table in ["calls", "call/read"] {
+            for table in ["calls", "call/read", "states"] {
                 fs::write(place.table(table)?.join("part-0.parquet"), run).unwrap();
             }
             place.keep();

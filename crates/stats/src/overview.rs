@@ -1,5 +1,6 @@
 //! A trace at a glance: what it has of everything, what is missing in it and what it could not see.
 
+mod json;
 mod mapped_times;
 mod programs;
 mod up_to;
@@ -16,6 +17,7 @@ use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
 use crate::numbered::name;
+pub use json::{json, not_seen_json};
 pub use mapped_times::MappedTimes;
 use programs::Programs;
 use up_to::Following;

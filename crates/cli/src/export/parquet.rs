@@ -47,7 +47,7 @@ pub fn export(job: &Job<'_>, own: &Options) -> Result<Written, Failure> {
             "the content of {} of {} buffers, which are longer than {} or not whole in the trace",
             summary.without_content,
             summary.buffers,
-            show_size(parquet_export::data::CONTENT_BYTES_MAX)
+            show_size(tables::data::CONTENT_BYTES_MAX)
         ));
     }
     if summary.repeated {

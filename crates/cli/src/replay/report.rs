@@ -15,7 +15,6 @@ use trace::Trace;
 
 use super::calls;
 use crate::failure::Failure;
-use crate::info::not_seen_json;
 use crate::{source, terminal};
 use render::amounts::{counted, show_count, show_size, show_time};
 
@@ -394,7 +393,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     json.key("unverified").uint(outcome.unverified);
     json.key("raced").uint(outcome.raced);
     json.key("unseen").uint(outcome.unseen);
-    not_seen_json(json, &run.not_seen);
+    stats::overview::not_seen_json(json, &run.not_seen);
     let unknown = run.final_state.as_ref().map_or(0, |state| state.unknown_bytes);
     json.key("unknown_bytes").uint(unknown);
     json.key("bytes").uint(outcome.bytes);

@@ -30,7 +30,8 @@ const fn raw(name: &'static str) -> Arg {
     Arg { name, kind: ArgKind::Hex, operand: Operand::ByType }
 }
 
-static RAW: [Arg; 6] =
+/// Arguments of a call without a row.
+pub static RAW: [Arg; 6] =
     [raw("arg0"), raw("arg1"), raw("arg2"), raw("arg3"), raw("arg4"), raw("arg5")];
 
 /// Returns the table's description of a call.

@@ -15,13 +15,16 @@ pub enum Column {
     List(Box<List>),
     /// A struct: several named columns.
     Struct(Vec<(String, Column)>),
+    /// Nothing: nobody wants its values.
+    Unwanted,
 }
 
 /// A column of lists.
 pub struct List {
     /// Repetition level of the items after the first.
-    rep: i16,
-    element: Column,
+    pub rep: i16,
+    /// The items.
+    pub element: Column,
 }
 
 /// Values with their levels.
@@ -97,6 +100,7 @@ impl Column {
             Column::Leaf(leaf) => leaf.mark(place),
             Column::List(list) => list.element.null(place),
             Column::Struct(fields) => fields.iter_mut().for_each(|(_, field)| field.null(place)),
+            Column::Unwanted => {}
         }
     }
 
@@ -193,6 +197,21 @@ impl Column {
             Column::Leaf(leaf) => leaf.held_bytes(),
             Column::List(list) => list.element.held_bytes(),
             Column::Struct(fields) => fields.iter().map(|(_, field)| field.held_bytes()).sum(),
+            Column::Unwanted => 0,
+        }
+    }
+
+    /// Bytes of all text and all bytes, where each value has its own.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Column::Leaf(leaf) => match &leaf.values {
+                Values::Text(texts) => texts.row_bytes,
+                Values::Bytes(packed) => packed.bytes.len(),
+                Values::Int(_) | Values::Long(_) | Values::Hash(_) => 0,
+            },
+            Column::List(list) => list.element.text_bytes(),
+            Column::Struct(fields) => fields.iter().map(|(_, field)| field.text_bytes()).sum(),
+            Column::Unwanted => 0,
         }
     }
 
@@ -204,6 +223,7 @@ impl Column {
             Column::Struct(fields) => {
                 fields.iter_mut().for_each(|(_, field)| field.leaves(all));
             }
+            Column::Unwanted => {}
         }
     }
 }
@@ -271,6 +291,8 @@ pub struct Texts {
     pub codes: Vec<u32>,
     last: Vec<u8>,
     bytes: usize,
+    /// Bytes of the texts of all rows.
+    row_bytes: usize,
 }
 
 impl Texts {
@@ -278,14 +300,12 @@ impl Texts {
         if let Some(&code) = self.codes.last()
             && self.last == text
         {
-            self.codes.push(code);
-            return;
+            return self.repeat(code);
         }
         self.last.clear();
         self.last.extend_from_slice(text);
         if let Some(&code) = self.known.get(text) {
-            self.codes.push(code);
-            return;
+            return self.repeat(code);
         }
         let code = self.all.ends.len() as u32;
         match std::str::from_utf8(text) {
@@ -294,6 +314,12 @@ impl Texts {
         }
         self.known.insert(text.into(), code);
         self.bytes += 2 * text.len() + TEXT_BYTES;
+        self.repeat(code);
+    }
+
+    /// Adds a row with a text that is known.
+    fn repeat(&mut self, code: u32) {
+        self.row_bytes += self.all.range(code as usize).len();
         self.codes.push(code);
     }
 }
@@ -310,6 +336,22 @@ pub fn escaped(text: &[u8]) -> String {
     out
 }
 
+/// Number of hexadecimal digits of a hash.
+pub const DIGITS: usize = 32;
+
+/// Returns the digits of all hashes, concatenated.
+pub fn digits(hashes: &[u128]) -> Vec<u8> {
+    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble & 15)];
+    let pairs: [[u8; 2]; 256] = std::array::from_fn(|b| [digit(b as u8 >> 4), digit(b as u8)]);
+    let mut text = vec![0; DIGITS * hashes.len()];
+    for (text, hash) in text.chunks_exact_mut(DIGITS).zip(hashes) {
+        for (text, byte) in text.chunks_exact_mut(2).zip(hash.to_be_bytes()) {
+            text.copy_from_slice(&pairs[usize::from(byte)]);
+        }
+    }
+    text
+}
+
 /// Concatenated byte strings.
 #[derive(Default)]
 pub struct Packed {
@@ -320,6 +362,11 @@ pub struct Packed {
 }
 
 impl Packed {
+    /// Returns where the bytes of a string are.
+    pub fn range(&self, at: usize) -> std::ops::Range<usize> {
+        at.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[at]
+    }
+
     /// Appends a string.
     pub fn push(&mut self, value: &[u8]) {
         self.bytes.extend_from_slice(value);
@@ -389,5 +436,12 @@ mod tests {
         let Column::Leaf(Leaf { values: Values::Text(texts), .. }) = &column else { panic!() };
         assert_eq!(texts.codes, [0, 1, 0, 0, 2, 3]);
         assert_eq!(texts.all.bytes, "ab\\xff\\\u{e9}".as_bytes());
+    }
+
+    #[test]
+    fn digits_of_hashes() {
+        for hash in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef << 60] {
+            assert_eq!(digits(&[hash]), format!("{hash:032x}").into_bytes());
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Rows of a table, collected for one file.
+//! Rows of a table, collected until somebody takes them.
 
 use crate::column::{Column, Place};
 use crate::schema::Field;
 
-/// Rows that are not written yet.
+/// Rows that were not taken yet.
 pub struct Batch {
     /// The columns, all of the same length.
     pub columns: Vec<Column>,
@@ -12,10 +12,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Makes an empty batch.
-    pub fn new(columns: &[Field]) -> Batch {
-        let columns = columns.iter().map(|column| Column::new(&column.ty)).collect();
-        Batch { columns, rows: 0 }
+    /// Makes an empty batch; of columns that are not wanted no values are kept.
+    pub fn new(columns: &[Field], wanted: &[bool]) -> Batch {
+        let column = |(column, wanted): (&Field, &bool)| match wanted {
+            true => Column::new(&column.ty),
+            false => Column::Unwanted,
+        };
+        Batch { columns: columns.iter().zip(wanted).map(column).collect(), rows: 0 }
     }
 
     /// Begins a row. Every column must get a value, in order.
@@ -27,6 +30,11 @@ impl Batch {
     /// Approximate memory in use.
     pub fn held_bytes(&self) -> usize {
         self.columns.iter().map(Column::held_bytes).sum()
+    }
+
+    /// Bytes of all text, where each row has its own.
+    pub fn text_bytes(&self) -> usize {
+        self.columns.iter().map(Column::text_bytes).sum()
     }
 }
 

@@ -287,7 +287,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::schema;
 
     fn named(name: &str) -> Vec<ArgumentColumn> {
         views(syscalls::by_name(name).expect("a row"))
@@ -339,8 +338,6 @@ mod tests {
                 let name = view.column.name.to_ascii_lowercase();
                 assert!(seen.insert(name), "{}: {} stands twice", row.name, view.column.name);
             }
-            let columns: Vec<Field> = views.into_iter().map(|view| view.column).collect();
-            schema::parquet(&columns).unwrap_or_else(|error| panic!("{}: {error}", row.name));
         }
     }
 }

@@ -1,23 +1,25 @@
 //! The table `calls`, and a table for each call.
 
 use model::contents::is_out;
-use model::decode::shape::Shape;
+use model::decode::shape::{self, Shape};
 use model::decode::{Decoded, Returned};
 use model::{Moment, Value, file_use};
 use render::json;
-use syscalls::table::NUMBER_LIMIT;
+use syscalls::table::{PLACES, place};
 use trace::event::{Call, Outcome};
 
 use crate::batch::{Batch, Row};
 use crate::column::{Column, Place};
 use crate::data::{Buffer, Carried};
-use crate::error::Error;
-use crate::place::CALL;
 use crate::processes::wall_us;
 use crate::row::{self, ArgumentColumn, HEAD, LENGTH, Take};
 use crate::schema::{Field, Type};
-use crate::table::Table;
+use crate::table::{Choice, Kind, Table};
 use crate::value;
+
+/// Columns of `calls` that tell of the data that a call carried.
+const DATA_LENGTH: &str = "data_length";
+const DATA_HASH: &str = "data_hash";
 
 /// Returns the columns of the table `calls`.
 pub fn columns() -> Vec<Field> {
@@ -38,13 +40,26 @@ pub fn columns() -> Vec<Field> {
         ("fd", Type::Int),
         ("offset", Type::Long),
         ("bytes", Type::Long),
-        ("data_length", Type::Long),
-        ("data_hash", Type::Hash),
+        (DATA_LENGTH, Type::Long),
+        (DATA_HASH, Type::Hash),
         ("site", Type::Long),
         ("user_ns", Type::Long),
     ]
     .map(|(name, ty)| Field::new(name, ty))
     .into()
+}
+
+/// Returns true if a wanted column has lengths or hashes of data.
+pub fn tells_data(kind: Kind, choice: &Choice) -> bool {
+    let is_of_data = |take| matches!(take, Take::Length(_) | Take::Hash(_) | Take::Messages);
+    match kind {
+        Kind::Calls => [DATA_LENGTH, DATA_HASH].iter().any(|name| choice.has_column(name)),
+        Kind::Call(number) => {
+            let mut views = own_views(number).into_iter().filter(|view| is_of_data(view.take));
+            views.any(|view| choice.has_column(&view.column.name))
+        }
+        _ => false,
+    }
 }
 
 /// A call with its context.
@@ -62,8 +77,8 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Adds the row of the table `calls`.
-    pub fn add(&self, batch: &mut Batch) {
+    /// Adds the row of the table `calls`; with `content`, it has one column more.
+    pub fn add(&self, batch: &mut Batch, content: Option<Option<&[u8]>>) {
         let Seen { moment, call, decoded, .. } = self;
         let id = |id: u32| i64::from(id);
         let mut row = batch.row();
@@ -90,6 +105,9 @@ impl Seen<'_> {
         row.hash(data.and_then(|data| data.hash));
         row.number(call.site as i64);
         row.number(moment.user_ns.map(|ns| ns as i64));
+        if let Some(bytes) = content {
+            row.bytes(bytes);
+        }
         row.end();
     }
 
@@ -240,30 +258,49 @@ struct Own {
 /// The tables of all calls that occur.
 pub struct OwnTables {
     by_number: Vec<Option<Own>>,
+    choice: Choice,
 }
 
-/// Name of the table for calls without a row; no kernel call has this name.
-const OTHER: &str = "unknown";
-
 impl OwnTables {
-    /// Makes no tables; each is made at its call's first row.
-    pub fn new() -> OwnTables {
-        OwnTables { by_number: (0..=NUMBER_LIMIT).map(|_| None).collect() }
+    /// Makes no tables; each is made at its call's first row. The one that is wanted alone is there at once.
+    pub fn new(choice: &Choice, made: &mut usize) -> OwnTables {
+        let by_number = (0..=PLACES).map(|_| None).collect();
+        let mut tables = OwnTables { by_number, choice: choice.clone() };
+        if let Some(Kind::Call(number)) = choice.table {
+            tables.own(number, || own_views(number), made);
+        }
+        tables
     }
 
-    /// Adds a row to the table of a call.
-    pub fn add(&mut self, seen: &Seen<'_>, shape: &Shape) -> Result<(), Error> {
-        let row = syscalls::by_number(seen.call.nr.into());
-        let at = row.map_or(NUMBER_LIMIT, |row| row.nr.into());
-        let own = match &mut self.by_number[at] {
-            Some(own) => own,
-            empty => {
-                let views = row.map_or_else(|| row::bare(shape.args), row::views);
-                empty.insert(Own::new(row.map_or(OTHER, |row| row.name), views)?)
-            }
+    /// Adds a row to the table of a call, if it is wanted. New tables are counted in `made`.
+    pub fn add(&mut self, seen: &Seen<'_>, shape: &Shape, made: &mut usize) {
+        let number = syscalls::by_number(seen.call.nr.into()).map(|row| row.nr);
+        if !self.choice.has(Kind::Call(number)) {
+            return;
+        }
+        let views = || match number {
+            None => row::bare(shape.args),
+            some => own_views(some),
         };
+        let own = self.own(number, views, made);
         seen.add_own(&own.views, &mut own.table.batch);
-        Ok(())
+    }
+
+    /// Returns a table, which is made if it is not there.
+    fn own(
+        &mut self,
+        number: Option<u16>,
+        views: impl FnOnce() -> Vec<ArgumentColumn>,
+        made: &mut usize,
+    ) -> &mut Own {
+        let at = number.and_then(|nr| place(nr.into())).unwrap_or(PLACES);
+        let choice = &self.choice;
+        self.by_number[at].get_or_insert_with(|| {
+            *made += 1;
+            let views = views();
+            let table = Table::new(Kind::Call(number), *made - 1, with_head(&views), choice);
+            Own { views, table }
+        })
     }
 
     /// Returns all tables.
@@ -272,12 +309,20 @@ impl OwnTables {
     }
 }
 
-impl Own {
-    fn new(name: &str, views: Vec<ArgumentColumn>) -> Result<Own, Error> {
-        let head = HEAD.map(|name| Field::new(name, head_type(name)));
-        let columns = head.into_iter().chain(views.iter().map(|view| view.column.clone()));
-        let table = Table::new(format!("{CALL}/{name}"), columns.collect())?;
-        Ok(Own { views, table })
+/// Returns the columns of the table of one call.
+pub fn own_columns(number: Option<u16>) -> Vec<Field> {
+    with_head(&own_views(number))
+}
+
+fn with_head(views: &[ArgumentColumn]) -> Vec<Field> {
+    let head = HEAD.map(|name| Field::new(name, head_type(name)));
+    head.into_iter().chain(views.iter().map(|view| view.column.clone())).collect()
+}
+
+fn own_views(number: Option<u16>) -> Vec<ArgumentColumn> {
+    match number.and_then(|nr| syscalls::by_number(nr.into())) {
+        Some(row) => row::views(row),
+        None => row::bare(&shape::RAW),
     }
 }
 

@@ -8,42 +8,48 @@ use trace::event::{EventKind, KernelEvent};
 use trace::kernel::{KernelLayouts, KernelValue};
 
 use crate::batch::Batch;
-use crate::error::Error;
 use crate::processes::wall_us;
 use crate::schema::{Field, Type};
-use crate::table::Table;
+use crate::table::{Kind, Table};
 
 /// Bytes of memory that a row takes.
 const ROW_BYTES: u64 = 128;
 
 /// Both tables.
 pub struct KernelTables {
-    events: Table,
-    states: Table,
+    events: Option<Table>,
+    states: Option<Table>,
     scheduling: Scheduling,
     epoch_ns: u64,
 }
 
 impl KernelTables {
-    /// Makes them empty.
-    pub fn new(layouts: &KernelLayouts, epoch_ns: u64) -> Result<KernelTables, Error> {
-        Ok(KernelTables {
-            events: Table::new("kernel", event_columns())?,
-            states: Table::new("states", state_columns())?,
+    /// Makes them empty, those that are wanted, by `make`.
+    pub fn new(
+        layouts: &KernelLayouts,
+        epoch_ns: u64,
+        mut make: impl FnMut(Kind) -> Option<Table>,
+    ) -> KernelTables {
+        KernelTables {
+            events: make(Kind::Kernel),
+            states: make(Kind::States),
             scheduling: Scheduling::new(layouts),
             epoch_ns,
-        })
+        }
     }
 
     /// Processes an event. Returns an estimate of the memory of the rows that it adds.
     pub fn add(&mut self, moment: &Moment<'_>, wanted: bool) -> u64 {
+        if self.events.is_none() && self.states.is_none() {
+            return 0;
+        }
         let mut bytes = 0;
         if let (EventKind::Kernel(event), true) = (&moment.event.kind, wanted) {
             bytes += ROW_BYTES + event.values.len() as u64;
             self.event(moment, event);
         }
         let mut rows = Rows {
-            batch: &mut self.states.batch,
+            batch: self.states.as_mut().map(|table| &mut table.batch),
             epoch_ns: self.epoch_ns,
             is_whole: self.scheduling.scope().is_none_or(|scope| scope.is_whole),
             count: 0,
@@ -54,6 +60,7 @@ impl KernelTables {
     }
 
     fn event(&mut self, moment: &Moment<'_>, event: &KernelEvent) {
+        let Some(table) = &mut self.events else { return };
         let layout = moment.world.kernel_layouts().get(event.layout);
         let fields = json::text(|json: &mut Json<'_>| {
             json.object(|json| {
@@ -69,7 +76,7 @@ impl KernelTables {
             });
         });
         let pid = self.scheduling.thread(event.task).and_then(|thread| thread.pid);
-        let mut row = self.events.batch.row();
+        let mut row = table.batch.row();
         row.number(moment.event.cpu().map(i64::from));
         row.number(i64::from(event.task));
         row.number(pid.map(i64::from));
@@ -85,7 +92,7 @@ impl KernelTables {
     /// Adds what threads were doing at the end.
     pub fn end(&mut self) {
         let mut rows = Rows {
-            batch: &mut self.states.batch,
+            batch: self.states.as_mut().map(|table| &mut table.batch),
             epoch_ns: self.epoch_ns,
             is_whole: self.scheduling.scope().is_none_or(|scope| scope.is_whole),
             count: 0,
@@ -94,14 +101,14 @@ impl KernelTables {
     }
 
     /// The tables.
-    pub fn tables(&mut self) -> [&mut Table; 2] {
-        [&mut self.events, &mut self.states]
+    pub fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
+        [&mut self.events, &mut self.states].into_iter().flatten()
     }
 }
 
 /// Adds a row for each stretch of time.
 struct Rows<'a> {
-    batch: &'a mut Batch,
+    batch: Option<&'a mut Batch>,
     epoch_ns: u64,
     is_whole: bool,
     count: u64,
@@ -109,6 +116,7 @@ struct Rows<'a> {
 
 impl Sink for Rows<'_> {
     fn piece(&mut self, thread: &Thread, piece: Piece) {
+        let Some(batch) = &mut self.batch else { return };
         if !self.is_whole && !thread.is_followed {
             return;
         }
@@ -123,7 +131,7 @@ impl Sink for Rows<'_> {
         };
         let call = thread.call_at(piece.from).map(|call| call.nr);
         let call = call.and_then(|nr| syscalls::table::by_number(nr.into()));
-        let mut row = self.batch.row();
+        let mut row = batch.row();
         row.number(i64::from(thread.id));
         row.number(thread.pid.map(i64::from));
         row.text(thread.name.as_slice());
@@ -140,7 +148,8 @@ impl Sink for Rows<'_> {
     }
 }
 
-fn event_columns() -> Vec<Field> {
+/// Returns the columns of the table `kernel`.
+pub fn event_columns() -> Vec<Field> {
     [
         ("cpu", Type::Int),
         ("tid", Type::Int),
@@ -156,7 +165,8 @@ fn event_columns() -> Vec<Field> {
     .into()
 }
 
-fn state_columns() -> Vec<Field> {
+/// Returns the columns of the table `states`.
+pub fn state_columns() -> Vec<Field> {
     [
         ("tid", Type::Int),
         ("pid", Type::Int),

@@ -58,7 +58,7 @@ impl Source {
     }
 
     /// Returns the pieces of the buffer; `when` selects one of two captures.
-    fn pieces<'a>(&'a self, call: &'a Call, when: When) -> impl Iterator<Item = &'a Data> + Clone {
+    fn pieces<'c>(&self, call: &'c Call, when: When) -> impl Iterator<Item = &'c Data> + Clone {
         let pieces = call.data.iter().filter(|data| self.has(data));
         let out = match when {
             When::Before => false,
@@ -73,11 +73,73 @@ impl Source {
 pub struct Known {
     hashes: Hashes,
     hashes_max: usize,
+    /// True if new buffers are passed on; else there are hashes alone.
+    finds_new: bool,
     waiting: Waiting,
     /// Hash by blob number, 0 if not computed yet.
     blobs: Vec<u128>,
     /// True if a known buffer may have been reported as new, for lack of memory.
     pub overflowed: bool,
+}
+
+/// Passes on where the data of a call may be, in order of its arguments.
+fn each_source(call: &Call, shape: &Shape, take: &mut dyn FnMut(Source, When)) {
+    if call.data.is_empty() {
+        return;
+    }
+    for (argument, arg) in shape.args.iter().zip(0..) {
+        let ArgKind::Buf(dir, of, _) = argument.kind else { continue };
+        let mut add = |part, index, when| take(Source { arg, part, index }, when);
+        match data_of(of) {
+            None => {}
+            Some(Carries::Messages) => {
+                let of_arg = call.data.iter().filter(|data| data.arg == arg);
+                let last = of_arg.map(|data| data.index).max().unwrap_or(0);
+                for index in 0..=last.min(MESSAGES_MAX) {
+                    add(part::CONTENT, Some(index), When::Once);
+                }
+            }
+            Some(carries) => {
+                let part = match carries {
+                    Carries::Itself => part::WHOLE,
+                    _ => part::CONTENT,
+                };
+                if is_twice(dir, of) {
+                    add(part, None, When::Before);
+                    add(part, None, When::After);
+                } else {
+                    add(part, None, When::Once);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the bytes of the first buffer with data of a call, if it is whole and not longer than
+/// [`CONTENT_BYTES_MAX`].
+pub fn first_content(trace: &Trace, call: &Call, shape: &Shape) -> Option<Vec<u8>> {
+    let mut first: Option<Vec<&Data>> = None;
+    each_source(call, shape, &mut |source, when| {
+        let mut pieces = source.pieces(call, when).peekable();
+        if first.is_none() && pieces.peek().is_some() {
+            first = Some(pieces.collect());
+        }
+    });
+    let pieces = first?;
+    let stored = pieces.iter().fold(0u64, |sum, data| sum.saturating_add(data.content.len()));
+    if stored > CONTENT_BYTES_MAX || pieces.iter().any(|data| is_cut(data)) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for data in pieces {
+        each_stretch(trace, &data.content, &mut |stretch| bytes.extend_from_slice(stretch))?;
+    }
+    Some(bytes)
+}
+
+/// Returns true if not all of a piece is stored.
+fn is_cut(data: &Data) -> bool {
+    has(data, data_flag::CUT) || data.content.len() < data.true_len
 }
 
 /// Short buffers not looked up yet.
@@ -93,11 +155,17 @@ pub type Take<'a> = dyn FnMut(u128, u64, Option<&[u8]>) + 'a;
 impl Default for Known {
     fn default() -> Known {
         let (hashes, blobs, waiting) = (Hashes::default(), Vec::new(), Waiting::default());
-        Known { hashes, hashes_max: KNOWN_MAX, waiting, blobs, overflowed: false }
+        let (hashes_max, finds_new) = (KNOWN_MAX, true);
+        Known { hashes, hashes_max, finds_new, waiting, blobs, overflowed: false }
     }
 }
 
 impl Known {
+    /// Makes one that passes on no buffers.
+    pub fn of_hashes() -> Known {
+        Known { finds_new: false, ..Known::default() }
+    }
+
     /// Returns all buffers of a call in order of its arguments. New ones are passed to `take`, some
     /// of them later: see [`Known::settle`].
     pub fn all(
@@ -109,38 +177,10 @@ impl Known {
         take: &mut Take<'_>,
     ) {
         all.clear();
-        if call.data.is_empty() {
-            return;
-        }
-        for (argument, arg) in shape.args.iter().zip(0..) {
-            let ArgKind::Buf(dir, of, _) = argument.kind else { continue };
-            let mut add = |part, index, when| {
-                let buffer = self.look(trace, call, &Source { arg, part, index }, when, take);
-                all.extend(buffer.map(|buffer| Carried { arg, when, buffer }));
-            };
-            match data_of(of) {
-                None => {}
-                Some(Carries::Messages) => {
-                    let of_arg = call.data.iter().filter(|data| data.arg == arg);
-                    let last = of_arg.map(|data| data.index).max().unwrap_or(0);
-                    for index in 0..=last.min(MESSAGES_MAX) {
-                        add(part::CONTENT, Some(index), When::Once);
-                    }
-                }
-                Some(carries) => {
-                    let part = match carries {
-                        Carries::Itself => part::WHOLE,
-                        _ => part::CONTENT,
-                    };
-                    if is_twice(dir, of) {
-                        add(part, None, When::Before);
-                        add(part, None, When::After);
-                    } else {
-                        add(part, None, When::Once);
-                    }
-                }
-            }
-        }
+        each_source(call, shape, &mut |source, when| {
+            let buffer = self.look(trace, call, &source, when, take);
+            all.extend(buffer.map(|buffer| Carried { arg: source.arg, when, buffer }));
+        });
     }
 
     /// Returns a buffer of a call, if it was captured.
@@ -159,8 +199,7 @@ impl Known {
         let all = || std::iter::once(first).chain(others.clone());
         let length = all().fold(0u64, |sum, data| sum.saturating_add(data.true_len));
         let told = first.hash.filter(|_| alone);
-        let cut = |data: &Data| has(data, data_flag::CUT) || data.content.len() < data.true_len;
-        if all().any(cut) {
+        if all().any(is_cut) {
             if let Some(hash) = told
                 && self.is_new(hash, take)
             {
@@ -198,6 +237,9 @@ impl Known {
 
     /// Adds a hash after the waiting ones. Returns true if it is new.
     fn is_new(&mut self, hash: u128, take: &mut Take<'_>) -> bool {
+        if !self.finds_new {
+            return false;
+        }
         self.settle(take);
         self.add(hash)
     }
@@ -213,6 +255,9 @@ impl Known {
 
     fn inline(&mut self, bytes: &[u8], take: &mut Take<'_>) -> u128 {
         let hash = XxHash3_128::oneshot(bytes);
+        if !self.finds_new {
+            return hash;
+        }
         self.waiting.hashes.push(hash);
         self.waiting.contents.push(bytes);
         if self.waiting.hashes.len() == WAITING_MAX {
@@ -251,7 +296,7 @@ impl Known {
         take: &mut Take<'_>,
     ) -> Option<u128> {
         let stored = contents.iter().fold(0u64, |sum, content| sum.saturating_add(content.len()));
-        let keep = stored <= CONTENT_BYTES_MAX;
+        let keep = self.finds_new && stored <= CONTENT_BYTES_MAX;
         let mut bytes = Vec::new();
         let mut hasher = XxHash3_128::new();
         for content in contents {
