@@ -138,6 +138,6 @@ fn unreadable_files_are_told(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let outcome = place.run(record.args(["--", "sh", "-c", "echo more >> secret"]))?;
     let said = outcome.errors();
     ensure!(outcome.status.success(), "the program failed: {said}");
-    ensure!(said.contains("1 changed files are not stored whole"), "it said: {said}");
+    ensure!(said.contains("1 changed file is not stored whole"), "it said: {said}");
     Ok(())
 }

@@ -117,7 +117,7 @@ fn told_twice(stage: &Stage, who: Who) -> Result<(), Complaint> {
         running.tell(signal)?;
         let (place, status, said) = running.end()?;
         ensure!(status.signal() == Some(signal), "{name}: {status}");
-        ensure!(said.contains("told to end"), "{name}: it said:\n{said}");
+        ensure!(said.contains("asked to end"), "{name}: it said:\n{said}");
         must_say_who_told(stage, &place.trace("told.rnt"), name)?;
         place.write("go", b"")?;
         appears(&place.work().join("on"))?;

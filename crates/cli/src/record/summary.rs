@@ -35,10 +35,9 @@ pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
     }
     let mut notes = vec![first];
     if summary.files_not_whole > 0 {
-        let files = summary.files_not_whole;
         notes.push(format!(
-            "{files} changed files are not stored whole: they could not be read, or are \
-             longer than {}",
+            "{} not stored whole: not readable, or longer than {}",
+            counted(summary.files_not_whole, "changed file is", "changed files are"),
             show_size(SNAPSHOT_BYTES_MAX)
         ));
     }
