@@ -15,7 +15,7 @@ use syscalls::abi::rings::{
 use syscalls::capture::{self, How};
 use syscalls::operations::Take;
 use syscalls::record;
-use syscalls::requests::{Chooses, Entry};
+use syscalls::requests::{Chooses, Entry, MESSAGE, UNSEEN};
 use syscalls::{Dir, Handler};
 
 use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
@@ -26,7 +26,7 @@ use crate::needs::Need;
 use crate::operations::Where;
 use crate::shadow::{NAMES, Next, Queues, RINGS, Ring, is_of_queues};
 use crate::stream::Stream;
-use crate::{capture as data, completions, memory, operations, sys};
+use crate::{capture as data, clock, completions, memory, operations, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
 const FIRST_NAME: u64 = 1;
@@ -82,6 +82,7 @@ fn follow(context: &Context, fd: u64, params: u64) -> bool {
         if is_open {
             ring.buffers.with(|buffers| buffers.clear());
             ring.registered.store(0, Ordering::Relaxed);
+            ring.messages.store(0, Ordering::Relaxed);
             ring.process.store(context.process().number.get(), Ordering::Relaxed);
             ring.add_name(fd);
             space.has_rings.set(true);
@@ -274,6 +275,9 @@ fn take(
     if let (Some(provided), Some(ring)) = (entry.provides(), by_id(id)) {
         ring.buffers.with(|buffers| buffers.provide(provided));
     }
+    if request.nr == MESSAGE {
+        post(context, args[0], true);
+    }
     if let Some((named, all)) = entry.cancels() {
         cancel((id, named), all, entry);
     }
@@ -333,25 +337,50 @@ pub fn complete(context: &Context, queues: &mut Queues) -> bool {
     }
     let id = queues.id;
     queues.tell_taken();
-    queues.complete(|some| completed(context, id, some))
+    if !queues.others.is_any() {
+        return queues.complete(|some| completed(context, id, some, false));
+    }
+    let now = clock::now(context);
+    let waits = !context.clockless.get() && queues.others.are_waited_for(now);
+    let mut is_left = false;
+    let found = queues.complete(|some| {
+        let taken = completed(context, id, some, waits);
+        is_left = taken < some.len();
+        taken
+    });
+    queues.others.leave(is_left, !waits, now);
+    found
 }
 
-fn completed(context: &Context, id: u64, some: &mut [Completion]) {
+/// Records what was completed. Returns how many are taken: if what is unknown is left to other
+/// processes, only those before it.
+fn completed(context: &Context, id: u64, some: &mut [Completion], leaves_unknown: bool) -> usize {
     let flights = &space().flights;
     let is_last = |done: &Completion| done.flags & CQE_F_MORE == 0;
     let mut found = [const { None }; TOGETHER];
+    let mut taken = some.len();
     flights.with(|flights| {
-        for (done, found) in some.iter().zip(&mut found) {
+        for (place, (done, found)) in some.iter().zip(&mut found).enumerate() {
             *found = match is_last(done) {
                 true => flights.take(id, done.user_data, None),
                 false => flights.look(id, done.user_data),
             };
+            if leaves_unknown && found.is_none() {
+                taken = place;
+                break;
+            }
         }
     });
     let mut count = 0;
-    for (done, flight) in some.iter_mut().zip(&mut found) {
-        let Some(flight) = flight else { continue };
+    for (done, flight) in some.iter_mut().take(taken).zip(&mut found) {
+        let Some(flight) = flight else {
+            count += u64::from(unknown(context, id, done));
+            continue;
+        };
         done.user_data = flight.data;
+        if flight.nr == MESSAGE && done.result < 0 {
+            post(context, flight.args[0], false);
+        }
         if !context.silent.get()
             && done.flags & CQE_F_NOTIF == 0
             && let Some(ring) = by_id(id)
@@ -364,6 +393,36 @@ fn completed(context: &Context, id: u64, some: &mut [Completion]) {
         }
     }
     operations::completed(context, count);
+    taken
+}
+
+/// Records that something was completed whose submission was not seen: another process has submitted
+/// it, or there was no room to follow it. Returns false if that is no operation.
+#[cold]
+fn unknown(context: &Context, id: u64, done: &Completion) -> bool {
+    let is_message = by_id(id).is_some_and(|ring| {
+        let one_less = |messages: u32| messages.checked_sub(1);
+        ring.messages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    });
+    if is_message || context.silent.get() || done.flags & CQE_F_NOTIF != 0 {
+        return false;
+    }
+    let mut flight = Flight::new(id, done.user_data, done.user_data, (0, 0), [0; 6]);
+    flight.nr = UNSEEN;
+    let result = Some(i64::from(done.result));
+    operations::complete(context, &flight, &Where::Unknown, result, false);
+    true
+}
+
+/// A completion will be posted to a ring without an entry there, or will not after all.
+pub fn post(context: &Context, fd: u64, will_be: bool) {
+    if let Some(ring) = find(context, fd & 0xffff_ffff) {
+        let change = |messages: u32| match will_be {
+            true => messages.checked_add(1),
+            false => messages.checked_sub(1),
+        };
+        _ = ring.messages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
 }
 
 /// Returns the ring that operations in flight know by a number.
@@ -534,6 +593,15 @@ pub fn end(context: &Context) {
         complete(context, queues);
         leave_in_flight(context, queues.id);
     });
+}
+
+/// The process is about to be forked: the child has its rings as well.
+pub fn fork() {
+    if space().has_rings.get() {
+        for ring in space().rings.all.iter().filter(|ring| ring.is_known()) {
+            ring.queues.with(|queues| queues.others.are_there());
+        }
+    }
 }
 
 /// In the single thread of a process that was just forked, which may use its parent's rings.

@@ -40,6 +40,8 @@ pub struct Ring {
     pub names: [AtomicU32; NAMES],
     /// Number of numbers that threads have given it.
     pub registered: AtomicU32,
+    /// Completions that other rings post here (MSG_RING), and that were not found yet.
+    pub messages: AtomicU32,
     /// The process that has it; 0: a copy of that.
     pub process: AtomicU32,
     pub queues: SpinLock<Queues>,
@@ -96,6 +98,8 @@ pub struct Queues {
     pub is_left: bool,
     /// The process is a copy: another one may have copied more.
     is_copy: bool,
+    /// Another process has the ring as well, with operations that this one does not know.
+    pub others: Others,
     /// The program has mapped the shadow.
     pub is_given: bool,
     /// Descriptors + 1 of the files in the ring's table; 0: unknown.
@@ -143,6 +147,7 @@ impl Queues {
         (self.submitted, self.completed) = (self.real(sq.head), self.real(cq.head));
         (self.submitting, self.is_copy, self.is_given) = (0, false, false);
         (self.entering, self.is_left) = (0, false);
+        self.others = Others::none();
         self.show_flags();
         true
     }
@@ -182,6 +187,7 @@ impl Queues {
     pub fn copied(&mut self) {
         (self.submitting, self.is_copy) = (0, true);
         (self.entering, self.is_left) = (0, false);
+        self.others.are_there();
     }
 
     /// Puts the shadow in the place of a mapping of the queues that the program has just made. Returns
@@ -257,6 +263,9 @@ impl Queues {
         if is_lost {
             self.completed = if tail.wrapping_sub(shown) <= entries { shown } else { tail };
         } else if shown.wrapping_sub(self.completed) <= tail.wrapping_sub(self.completed) {
+            if shown != self.completed {
+                self.others.are_there_still();
+            }
             self.completed = shown;
         }
     }
@@ -362,16 +371,16 @@ impl Queues {
         self.at(self.shadow, sq.head).store(taken, Ordering::Release);
     }
 
-    /// Copies completions. `each` gets some at a time before the program does, and may change what is
-    /// known by the entry. Returns false if there are none.
-    pub fn complete(&mut self, mut each: impl FnMut(&mut [Completion])) -> bool {
+    /// Copies completions. `each` gets some at a time before the program does, may change what is
+    /// known by the entry, and says how many it takes: others stay. Returns false if there are none.
+    pub fn complete(&mut self, mut each: impl FnMut(&mut [Completion]) -> usize) -> bool {
         self.catch_up();
         let (cq, entries) = (self.params.cq, self.params.cq_entries);
         let tail = self.real(cq.tail);
         if tail.wrapping_sub(self.completed) > entries {
             return false;
         }
-        let found = self.completed != tail;
+        let first = self.completed;
         let bytes = self.completion_bytes();
         let place = |number: u32| u64::from(cq.cqes) + bytes * u64::from(number & (entries - 1));
         while self.completed != tail {
@@ -384,8 +393,8 @@ impl Queues {
                     ((self.real.at + place(number)) as *const Completion).read_volatile()
                 };
             }
-            each(&mut some[..count as usize]);
-            for (done, number) in some.iter().zip(numbers) {
+            let taken = each(&mut some[..count as usize]).min(count as usize);
+            for (done, number) in some.iter().take(taken).zip(numbers) {
                 // SAFETY: inside both, likewise.
                 unsafe {
                     let from = (self.real.at + place(number)) as *const Completion;
@@ -396,11 +405,70 @@ impl Queues {
                     }
                 }
             }
-            self.completed = self.completed.wrapping_add(count);
+            self.completed = self.completed.wrapping_add(taken as u32);
+            if taken < count as usize {
+                break;
+            }
         }
         self.show_flags();
-        self.at(self.shadow, cq.tail).store(tail, Ordering::Release);
-        found
+        let shown = self.at(self.shadow, cq.tail);
+        if self.others.is_any() {
+            // Another process may have shown more meanwhile.
+            let order = Ordering::AcqRel;
+            _ = shown.compare_exchange(first, self.completed, order, Ordering::Relaxed);
+        } else {
+            shown.store(self.completed, Ordering::Release);
+        }
+        first != self.completed
+    }
+}
+
+/// Time that a completion of which this process knows nothing is left to others, in ticks: some 20 ms.
+const PATIENCE: u64 = 1 << 26;
+
+/// Other processes that have a ring as well: the same queues, and operations of their own.
+pub struct Others {
+    are_some: bool,
+    /// Since when a completion waits for them; 0: none does.
+    since: u64,
+    /// How long it will. Less, each time that nobody has taken one.
+    patience: u64,
+}
+
+impl Others {
+    const fn none() -> Others {
+        Others { are_some: false, since: 0, patience: 0 }
+    }
+
+    /// The process was forked, or has forked.
+    pub fn are_there(&mut self) {
+        *self = Others { are_some: true, since: 0, patience: PATIENCE };
+    }
+
+    /// One of them has shown completions.
+    fn are_there_still(&mut self) {
+        if self.are_some {
+            (self.since, self.patience) = (0, PATIENCE);
+        }
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.are_some
+    }
+
+    /// Returns true if what is not known is left to them now.
+    pub fn are_waited_for(&self, now: u64) -> bool {
+        self.are_some && (self.since == 0 || now.wrapping_sub(self.since) < self.patience)
+    }
+
+    /// Something was left to them, or is not any more.
+    pub fn leave(&mut self, is_left: bool, has_waited: bool, now: u64) {
+        if is_left && self.since == 0 {
+            self.since = now;
+        } else if !is_left && self.since != 0 {
+            self.since = 0;
+            self.patience /= if has_waited { 2 } else { 1 };
+        }
     }
 }
 

@@ -142,6 +142,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     mapped::settle(context);
     let reserved = reserve(context, StartHow::Fork, true);
     enter(context, call, 0);
+    rings::fork();
     context.phase.set(phase::IN_CALL);
     // SAFETY: the program asked for this call, and signals are masked.
     let ret = unsafe { entry::reenact_fork(call.number, call.args) };

@@ -27,6 +27,11 @@ pub fn is_late(event: &Event) -> bool {
     number(event, part_id::LATE).is_some()
 }
 
+/// Whether it is an operation that was completed, and whose submission is not in the trace.
+pub fn is_unsubmitted(event: &Event) -> bool {
+    number(event, part_id::COMPLETED).is_some() && number(event, part_id::SUBMITTED).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +54,9 @@ mod tests {
         let many =
             event(vec![Part::number(part_id::OPERATIONS, 3), Part::number(part_id::LATE, 1)]);
         assert_eq!((operations_of(&many), is_late(&many)), (3, true));
+        let completed = Part::number(part_id::COMPLETED, zigzag(0));
+        let known = Part::number(part_id::SUBMITTED, zigzag(-1));
+        assert!(is_unsubmitted(&event(vec![completed.clone()])) && !is_unsubmitted(&none));
+        assert!(!is_unsubmitted(&event(vec![completed, known])));
     }
 }

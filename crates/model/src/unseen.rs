@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use syscalls::abi::errno::{self, ENOSYS};
 use syscalls::layout::IO_EVENT;
 use syscalls::mapping::Mapping;
+use syscalls::operations::OPERATIONS_FIRST;
 use syscalls::record::{OLD_NUMBERS, part, watched};
 use syscalls::shape::{Ret, Syscall};
 use syscalls::{Act, Classes, Operand};
@@ -25,7 +26,7 @@ use trace::{ReadError, Trace};
 use crate::contents::{Contents, Stored};
 use crate::mapped;
 use crate::mappings::ReadOnly;
-use crate::operations::{is_late, operations_of};
+use crate::operations::{is_late, is_unsubmitted, operations_of};
 use crate::path;
 use crate::realm;
 use crate::world::World;
@@ -201,6 +202,15 @@ impl Unseen {
     /// Processes an event. Must be called before `World::finish`.
     pub fn event(&mut self, event: &Event, world: &World, contents: &mut dyn Contents) {
         let thread = world.thread(event.thread);
+        if let EventKind::Call(call) = &event.kind
+            && call.nr >= OPERATIONS_FIRST
+            && matches!(call.outcome, Outcome::Returned { .. })
+            && is_unsubmitted(event)
+        {
+            let process = thread.and_then(|thread| world.process(thread.process));
+            let program = process.map_or(&[][..], |process| &process.exe);
+            self.unsubmitted(thread.map_or(0, |thread| thread.process), program);
+        }
         match &event.kind {
             EventKind::Call(call) if is_late(event) => {
                 if let Some(ret) = call.success() {
@@ -238,6 +248,12 @@ impl Unseen {
             let bytes = u64::try_from(ret).ok();
             add(&mut self.found, (Way::Late, program.to_vec()), 1, bytes);
         }
+    }
+
+    /// Counts an operation that was completed and whose submission was not seen.
+    pub fn unsubmitted(&mut self, process: u32, program: &[u8]) {
+        add(&mut self.found, (Way::Unsubmitted, program.to_vec()), 1, None);
+        self.asks(process, true);
     }
 
     fn refused(&mut self, call: &Call, ret: i64) {
@@ -298,7 +314,9 @@ impl Unseen {
     /// Returns true if files may have been written by requests that no call shows.
     pub fn has_requests(&self) -> bool {
         let asked = |amount: &Amount| amount.count > 0 || amount.count_unknown;
-        self.rings.values().any(asked) || self.aio.values().any(|(amount, _)| asked(amount))
+        self.found.keys().any(|(way, _)| *way == Way::Unsubmitted)
+            || self.rings.values().any(asked)
+            || self.aio.values().any(|(amount, _)| asked(amount))
     }
 
     /// Processes a call.
@@ -352,6 +370,8 @@ impl Unseen {
                 self.aio.entry(look.program()).or_default().0.count += not_seen;
                 self.asks(made.process, false);
             }
+            // Without an entry its submission was not seen, which is told.
+            Act::MoveUnseen if last(row, args) == 0 => {}
             Act::MoveUnseen => {
                 add(
                     &mut self.found,
@@ -544,6 +564,9 @@ impl Unseen {
                 Way::Late => {
                     push(way, of_program("Linux AIO", &name), false, amount, way.why());
                 }
+                Way::Unsubmitted => {
+                    push(way, of_program("operations", &name), false, amount, way.why());
+                }
                 Way::Lent | Way::Entries => push(way, name, false, amount, way.why()),
                 Way::OldCalls => push(way, of_program("int 0x80", &name), false, amount, way.why()),
                 Way::Stores => {
@@ -556,6 +579,11 @@ impl Unseen {
         blind.sort_by(|a, b| (a.way, &a.file).cmp(&(b.way, &b.file)));
         NotSeen { blind, notes: self.notes.into_iter().collect() }
     }
+}
+
+/// Returns the last argument of a call.
+fn last(row: &Syscall, args: &[u64; 6]) -> u64 {
+    row.args.len().checked_sub(1).and_then(|arg| args.get(arg)).copied().unwrap_or(0)
 }
 
 fn of_program(what: &str, program: &[u8]) -> Vec<u8> {

@@ -145,6 +145,11 @@ impl Changes {
         self.unseen.late(nr, ret, &[]);
     }
 
+    /// Takes an operation that was completed and whose submission was not seen.
+    pub fn unsubmitted(&mut self) {
+        self.unseen.unsubmitted(0, &[]);
+    }
+
     /// More paths have changed than are known.
     pub fn too_many(&mut self) {
         self.paths.truncated = true;

@@ -319,6 +319,9 @@ impl Stream {
                 if call.nr >= OPERATIONS_FIRST && self.was_late() {
                     out.changes.iter_mut().for_each(|changes| changes.late(call.nr, ret));
                 }
+                if call.nr >= OPERATIONS_FIRST && self.was_unsubmitted() {
+                    out.changes.iter_mut().for_each(|changes| changes.unsubmitted());
+                }
                 self.watched = header.a;
                 self.parts.extend_from_slice(watched_part(self.watched));
                 if header.c != 0 {

@@ -1,9 +1,9 @@
 //! What a program submits, as the agent needs it.
 
 use crate::abi::rings::{CANCEL_ALL, CANCEL_OTHERWISE, RECV_MULTISHOT, RECVSEND_BUNDLE};
-use crate::operations::{Request, Take, number, place_of_source};
+use crate::operations::{OPERATIONS_FIRST, Request, Take, number, place_of_source};
 use crate::table::operations::AIO;
-use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN};
+use crate::table::ring_operations::{FILE_INDEX, RING, UNKNOWN, UNKNOWN_NR};
 
 /// Size of a control block.
 pub const CONTROL_BLOCK_BYTES: usize = 64;
@@ -24,6 +24,11 @@ impl ControlBlock {
         number(&self.0, 0, 8)
     }
 }
+
+/// Number of an operation of a ring of which nothing but its end is known.
+pub const UNSEEN: u16 = UNKNOWN_NR;
+/// Number of the operation that posts a completion to another ring, which it names first.
+pub const MESSAGE: u16 = OPERATIONS_FIRST + 40;
 
 /// An entry of a submission queue.
 #[derive(Clone, Copy, Debug)]

@@ -24,6 +24,8 @@ pub enum Way {
     Late,
     /// Memory that the kernel reads after the call.
     Lent,
+    /// Operations that were completed and whose submission is not in the trace.
+    Unsubmitted,
 }
 
 impl Way {
@@ -39,6 +41,7 @@ impl Way {
             Way::Entries => "io_uring-entries",
             Way::Late => "late-completions",
             Way::Lent => "lent-memory",
+            Way::Unsubmitted => "unsubmitted-operations",
         }
     }
 
@@ -59,6 +62,7 @@ impl Way {
             Way::Entries => "io_uring operations with data of their own",
             Way::Late => "completions taken from memory",
             Way::Lent => "memory lent to the kernel",
+            Way::Unsubmitted => "completions of operations that were not seen",
         }
     }
 
@@ -66,7 +70,7 @@ impl Way {
     pub fn counted(self, count: Option<u64>) -> &'static str {
         let [one, many] = match self {
             Way::Ring | Way::Aio => ["request", "requests"],
-            Way::Entries | Way::Late => ["operation", "operations"],
+            Way::Entries | Way::Late | Way::Unsubmitted => ["operation", "operations"],
             Way::Stores | Way::Loads => ["mapping", "mappings"],
             Way::Copies | Way::OldCalls | Way::Lent => ["call", "calls"],
         };
@@ -92,6 +96,10 @@ impl Way {
                 "the trace has what was there when the call was made; who receives it gets what is \
                  there when it is read (vmsplice, MSG_ZEROCOPY)"
             }
+            Way::Unsubmitted => {
+                "they were submitted where the recording did not see it (by another process, or when \
+                 too many were in flight): there is the result, not what they moved"
+            }
         }
     }
 
@@ -111,6 +119,9 @@ impl Way {
             Way::Late => "have the program ask for completions by calls (fio: userspace_reap=0)",
             Way::Lent => {
                 "have the program copy what it sends, or leave it as it is until it was read"
+            }
+            Way::Unsubmitted => {
+                "record the process that submits them as well (record it from its start)"
             }
         }
     }

@@ -17,7 +17,8 @@ const SUBMITTED_MAX: usize = 128 << 10;
 impl Stream {
     /// Whether the record of a completion must wait for that of the submission, in another stream.
     pub(super) fn must_wait_for(&mut self, id: u64, out: &Output) -> bool {
-        self.patient && !out.in_flight.has((self.user, id))
+        // Nobody has submitted what has no number.
+        self.patient && id != 0 && !out.in_flight.has((self.user, id))
     }
 
     /// Begins an operation that the open call submits.
@@ -125,6 +126,12 @@ impl Stream {
     /// Whether the open call is an operation that was found completed late.
     pub(super) fn was_late(&self) -> bool {
         self.parts.iter().any(|part| part.id == part_id::LATE)
+    }
+
+    /// Whether it is one whose submission is not there.
+    pub(super) fn was_unsubmitted(&self) -> bool {
+        let has = |id| self.parts.iter().any(|part| part.id == id);
+        has(part_id::COMPLETED) && !has(part_id::SUBMITTED)
     }
 
     /// Gives a completed operation what went in, and when.

@@ -215,12 +215,12 @@ const OPCODES: usize = 65;
 
 /// Stands for operations that this version does not know.
 const LATER: u16 = 127;
+/// Number of such an operation.
+pub const UNKNOWN_NR: u16 = OPERATIONS_FIRST + LATER;
 
 /// How they are read.
-pub static UNKNOWN: Request = Request {
-    nr: OPERATIONS_FIRST + LATER,
-    takes: [Address, Nothing, Nothing, Nothing, Nothing, Nothing],
-};
+pub static UNKNOWN: Request =
+    Request { nr: UNKNOWN_NR, takes: [Address, Nothing, Nothing, Nothing, Nothing, Nothing] };
 
 const ADDRESS: Take = Field { at: 16, bytes: 8 };
 const OFFSET: Take = Field { at: 8, bytes: 8 };
