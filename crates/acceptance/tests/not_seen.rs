@@ -260,11 +260,24 @@ fn io_uring(stage: &Stage, who: Who) -> Result<(), Complaint> {
     }
     recorded.is_told(&[])?;
     ensure!(recorded.note("device-memory") == 3, "mapped rings: {}", recorded.json["notes"]);
-    for program in ["ring_operations", "ring_kinds", "ring_choices"] {
+    let captured = ["ring_operations", "ring_kinds", "ring_choices", "ring_forked", "ring_lent"];
+    for program in captured {
         of_program(stage, &place, program)?.is_told(&[])?;
     }
-    // A ring that another process has made.
-    of_program(stage, &place, "ring_taken")?.is_told(&[("io_uring", "ring_taken")])?;
+    // A ring that another process has made: neither side knows all of what is submitted there.
+    let told = [("io_uring", "ring_taken"), ("unsubmitted-operations", "ring_taken")];
+    let taken = of_program(stage, &place, "ring_taken")?;
+    taken.is_told(&told)?;
+    ensure!(taken.text.contains("io_uring of another process in "), "{}", taken.text);
+    let passed = of_program(stage, &place, "ring_passed")?;
+    let others = passed.blind().iter().any(|(_, name)| name != "ring_passed");
+    ensure!(!others, "{}", passed.json["blind"]);
+    ensure!(passed.text.contains("io_uring of another process in "), "{}", passed.text);
+    // Rings of which a filter would not allow to be followed.
+    let filtered = of_program(stage, &place, "ring_filtered")?;
+    filtered.is_told(&[("io_uring", "ring_filtered")])?;
+    let told = &filtered.json["blind"][0];
+    ensure!(told["count"] == 20 && filtered.text.contains("a seccomp filter"), "{told}");
     // What a command moves nobody knows.
     let recorded = of_program(stage, &place, "ring_requests")?;
     let others = recorded.blind().iter().any(|(kind, _)| kind != "io_uring-entries");

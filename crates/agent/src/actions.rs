@@ -37,9 +37,11 @@ const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;
 const OURS: u64 = (raw::SA_SIGINFO | raw::SA_RESTORER) as u64;
 
 fn handler(signal: u32, wished: &Action) -> Action {
+    // What comes without a handler of the program's is the agent's own affair, and ends no call.
+    let restarts = if wished.handler > SIG_IGN { 0 } else { u64::from(raw::SA_RESTART) };
     Action {
         handler: if signal == raw::SIGSYS { entry::on_sigsys() } else { entry::on_signal() },
-        flags: OURS | u64::from(raw::SA_ONSTACK) | wished.flags & u64::from(KEPT),
+        flags: OURS | u64::from(raw::SA_ONSTACK) | restarts | wished.flags & u64::from(KEPT),
         // Leaves faults unblocked: those of the handler's own copies must be caught.
         mask: !FAULTS,
         restorer: 0,

@@ -60,22 +60,37 @@ pub fn record(context: &Context, ring: &Ring, flight: &mut Flight, done: &Comple
 /// Records it with another vector than the program's, if there is one: its address, and its length if
 /// the program does not say that.
 fn with_vector(context: &Context, flight: &Flight, vector: Option<(u64, Option<u64>)>, ret: i64) {
+    let contents = || operations::contents(capture::operation(flight.nr, &flight.args));
+    match vector.and_then(|vector| Some((vector, contents()?))) {
+        Some((vector, (arg, how, _))) => in_vector(context, flight, vector, (arg, how), ret),
+        None => {
+            let given = Where::Given(&flight.args);
+            operations::complete(context, flight, &given, Some(ret), false);
+        }
+    }
+}
+
+#[inline(never)]
+fn in_vector(
+    context: &Context,
+    flight: &Flight,
+    (at, count): (u64, Option<u64>),
+    (arg, how): (usize, How),
+    ret: i64,
+) {
     let mut given = flight.args;
     let mut message: Message = [0; MESSAGE_WORDS];
-    let row = capture::operation(flight.nr, &flight.args);
-    if let (Some((at, count)), Some((arg, how, _))) = (vector, operations::contents(row)) {
-        if how == How::Msghdr {
-            // A message with its header in the buffer has all in there.
-            if flight.chooses != Chooses::Frame {
-                message = memory::read(context, given[arg]).unwrap_or(message);
-            }
-            message[VECTOR_AT] = at;
-            message[COUNT_AT] = count.unwrap_or(message[COUNT_AT].min(VECTOR_MAX as u64));
-            given[arg] = message.as_ptr() as u64;
-        } else {
-            given[arg] = at;
-            given[arg + 1] = count.unwrap_or(given[arg + 1]);
+    if how == How::Msghdr {
+        // A message with its header in the buffer has all in there.
+        if flight.chooses != Chooses::Frame {
+            message = memory::read(context, given[arg]).unwrap_or(message);
         }
+        message[VECTOR_AT] = at;
+        message[COUNT_AT] = count.unwrap_or(message[COUNT_AT].min(VECTOR_MAX as u64));
+        given[arg] = message.as_ptr() as u64;
+    } else {
+        given[arg] = at;
+        given[arg + 1] = count.unwrap_or(given[arg + 1]);
     }
     operations::complete(context, flight, &Where::Given(&given), Some(ret), false);
     core::hint::black_box(&message);

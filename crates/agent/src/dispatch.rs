@@ -13,7 +13,7 @@ use crate::call::{self, Call, enter, exit};
 use crate::context::Context;
 use crate::{
     aio, answered, cpu_area, deferred, exec, guards, locking, looking, mapped, maps, opening,
-    ring_tables, rings, sigcalls, signals, status, tasks, tracing, users,
+    ring_setup, ring_tables, rings, sigcalls, signals, status, tasks, tracing, users,
 };
 
 /// Entered from the assembly with the program's registers in `frame`. Leaves without a `ret`, which
@@ -81,7 +81,7 @@ fn record(frame: &Frame, context: &Context) {
         Handler::AioSetup | Handler::AioSubmit | Handler::AioReap | Handler::AioDestroy => {
             aio::call(context, call);
         }
-        Handler::RingSetup => rings::set_up(context, call),
+        Handler::RingSetup => ring_setup::set_up(context, call),
         Handler::RingEnter => rings::submit(context, call),
         Handler::RingRegister => ring_tables::register(context, call),
         Handler::Close | Handler::CloseRange | Handler::Duplicate => {

@@ -60,6 +60,7 @@ pub fn denied(context: &Context, program: u64, with_helpers: bool) -> u32 {
         let is_made = match row.when {
             When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs.get(),
             When::ByHelpers => with_helpers,
+            When::ByRings => true,
             When::Unfiltered => false,
         };
         let lets_through = denied & row.what != 0 || !is_made || filter.lets_through(row).is_some();
@@ -299,6 +300,27 @@ mod tests {
         assert!(lets_through(&program, Need::Pid));
         let returned = [simple(op::LD_IMM, ALLOW), simple(op::RET_A, 0)];
         assert!(lets_through(&returned, Need::Pid));
+    }
+
+    #[test]
+    fn what_rings_need_makes_nobody_quiet() {
+        let of_rings = needs::ALL.iter().filter(|row| row.when == When::ByRings);
+        assert!(of_rings.clone().count() > 5);
+        assert!(of_rings.clone().all(|row| row.may_fail && row.what & needs::needed::ALL == 0));
+        let no_timers = only(raw::__NR_timer_settime, KILL);
+        assert!(
+            !lets_through(&no_timers, Need::SetTimer) && lets_through(&no_timers, Need::MapRing)
+        );
+        let no_code = [
+            simple(op::LD_ABS, NUMBER),
+            instruction(EQUAL, 0, 3, raw::__NR_mmap),
+            simple(op::LD_ABS, ARGS + 16),
+            simple(AND, raw::PROT_EXEC),
+            instruction(EQUAL, 1, 0, raw::PROT_EXEC),
+            simple(op::RET_K, ALLOW),
+            simple(op::RET_K, KILL),
+        ];
+        assert!(lets_through(&no_code, Need::MapRing) && lets_through(&no_code, Need::MapShared));
     }
 
     #[test]

@@ -39,10 +39,10 @@ pub fn call(context: &Context, call: &Call) {
     let (denied, hinders_helpers) = match filter {
         Some(Filter::Program(at)) => {
             let with_helpers = snapshot::is_on(context) || users::may_change();
-            let hinders_helpers = filter::denied(context, at, true) != 0;
+            let hinders_helpers = filter::denied(context, at, true) & needed::ALL != 0;
             (filter::denied(context, at, with_helpers), hinders_helpers)
         }
-        Some(Filter::Strict) => (needed::ALL, true),
+        Some(Filter::Strict) => (needed::ALL | needed::RINGS | needed::TIMERS, true),
         None => (0, false),
     };
     let strict = matches!(filter, Some(Filter::Strict));
@@ -86,12 +86,12 @@ pub fn call(context: &Context, call: &Call) {
     exit(context, call, ret);
 }
 
-/// Sets what filters deny the agent. When that becomes empty or non-empty, the handlers are
+/// Sets what filters deny the agent. When it becomes quiet, or is not any more, the handlers are
 /// reinstalled, while no filter can object.
 fn deny(context: &Context, denied: u32) {
     let process = context.process();
     let before = process.denied.bits.load(Ordering::Relaxed);
-    if (before == 0) == (denied == 0) {
+    if (before & needed::ALL == 0) == (denied & needed::ALL == 0) {
         process.denied.bits.store(denied, Ordering::Relaxed);
         return;
     }

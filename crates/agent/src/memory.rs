@@ -99,6 +99,21 @@ pub fn write<T: Copy>(context: &Context, to: u64, value: &T) -> bool {
     copy_out(context, to, core::ptr::from_ref(value).cast(), size_of::<T>() as u64) == 0
 }
 
+/// Reads four bytes at a multiple of four, all at once.
+pub fn read_half(context: &Context, from: u64) -> Option<u32> {
+    let word = read_word(context, from & !7)?;
+    Some((word >> (8 * (from & 4))) as u32)
+}
+
+/// Writes four bytes to a multiple of four, all at once. Returns false if that cannot be.
+pub fn write_half(context: &Context, to: u64, half: u32) -> bool {
+    if must_ask_kernel(context) {
+        return write(context, to, &half);
+    }
+    // SAFETY: a fault at `to` is caught.
+    unsafe { access::reenact_store(to, half) == 0 }
+}
+
 /// Returns true if every page of this range can be read now.
 pub fn readable(context: &Context, from: u64, len: u64) -> bool {
     let Some(last) = from.checked_add(len.saturating_sub(1)) else { return false };

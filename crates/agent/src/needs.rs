@@ -4,8 +4,9 @@
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
-use syscalls::abi::files::{CLOSE_RANGE_UNSHARE, F_GETFL};
+use syscalls::abi::files::{CLOSE_RANGE_UNSHARE, F_GETFL, O_CLOEXEC};
 use syscalls::abi::memory::USERFAULTFD_FLAGS;
+use syscalls::abi::rings::REGISTER_SYNC_CANCEL;
 use syscalls::abi::tasks::ARCH_SET_GS;
 
 /// Calls that the agent needs and a filter of the program may deny. A filter might kill the program
@@ -22,6 +23,10 @@ pub mod needed {
     pub const UNMAPPING: u32 = 1 << 3;
     pub const OTHERS: u32 = 1 << 4;
     pub const ALL: u32 = (1 << 5) - 1;
+    /// What is needed for rings of io_uring alone. Without it the agent is not quiet, but leaves them alone.
+    pub const RINGS: u32 = 1 << 5;
+    /// Timers, by which threads are told to look at rings.
+    pub const TIMERS: u32 = 1 << 6;
 }
 
 /// A call that the agent makes.
@@ -97,6 +102,9 @@ pub enum Need {
     MapAgain,
     SameFile,
     CancelInRing,
+    MakeRing,
+    PlaceRing,
+    NumberRing,
     EnterDirectory,
     EndProcess,
     MakeTimer,
@@ -114,6 +122,8 @@ pub enum When {
     Always,
     /// Where helpers may be used.
     ByHelpers,
+    /// For rings of io_uring.
+    ByRings,
     /// Only where no filter can object.
     Unfiltered,
 }
@@ -199,6 +209,14 @@ const fn advice_of(need: Need, advice: u32) -> Row {
 
 const fn helped(need: Need, nr: u32) -> Row {
     any(need, nr).may_fail().made(When::ByHelpers)
+}
+
+const fn for_rings(need: Need, nr: u32) -> Row {
+    of(need, needed::RINGS, nr).may_fail().made(When::ByRings)
+}
+
+const fn a_timer(need: Need, nr: u32) -> Row {
+    of(need, needed::TIMERS, nr).may_fail().made(When::ByRings)
 }
 
 /// Flags of an ordinary thread. The first thing a helper does is to unshare the descriptors.
@@ -301,16 +319,61 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
         .with([None, Some(F_GETFL), ZERO, ZERO, ZERO, ZERO])
         .made(When::Unfiltered),
     any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
-    any(Need::MapRing, raw::__NR_mmap).made(When::Unfiltered),
-    any(Need::MapShared, raw::__NR_mmap).made(When::Unfiltered),
-    any(Need::MapAgain, raw::__NR_mremap).made(When::Unfiltered),
-    any(Need::SameFile, raw::__NR_kcmp).made(When::Unfiltered),
-    any(Need::CancelInRing, raw::__NR_io_uring_register).made(When::Unfiltered),
+    for_rings(Need::MapRing, raw::__NR_mmap).with([
+        ZERO,
+        None,
+        RW,
+        flags(raw::MAP_SHARED | raw::MAP_POPULATE),
+        None,
+        None,
+    ]),
+    for_rings(Need::MapShared, raw::__NR_mmap).with([
+        ZERO,
+        None,
+        RW,
+        flags(raw::MAP_SHARED | raw::MAP_ANONYMOUS),
+        Some(u64::MAX),
+        ZERO,
+    ]),
+    for_rings(Need::MapAgain, raw::__NR_mremap).with([
+        None,
+        ZERO,
+        None,
+        flags(raw::MREMAP_MAYMOVE | raw::MREMAP_FIXED),
+        None,
+        ZERO,
+    ]),
+    for_rings(Need::SameFile, raw::__NR_kcmp).with([None, None, ZERO, None, None, ZERO]),
+    for_rings(Need::CancelInRing, raw::__NR_io_uring_register).with([
+        None,
+        Some(REGISTER_SYNC_CANCEL),
+        None,
+        Some(1),
+        ZERO,
+        ZERO,
+    ]),
+    for_rings(Need::MakeRing, raw::__NR_io_uring_setup),
+    for_rings(Need::PlaceRing, raw::__NR_dup3).with([
+        None,
+        None,
+        Some(O_CLOEXEC),
+        ZERO,
+        ZERO,
+        ZERO,
+    ]),
+    for_rings(Need::NumberRing, raw::__NR_io_uring_register).with([
+        None,
+        None,
+        None,
+        Some(1),
+        ZERO,
+        ZERO,
+    ]),
     any(Need::EnterDirectory, raw::__NR_chdir).made(When::Unfiltered),
     any(Need::EndProcess, raw::__NR_exit_group).made(When::Unfiltered),
-    any(Need::MakeTimer, raw::__NR_timer_create).made(When::Unfiltered),
-    any(Need::SetTimer, raw::__NR_timer_settime).made(When::Unfiltered),
-    any(Need::EndTimer, raw::__NR_timer_delete).made(When::Unfiltered),
+    a_timer(Need::MakeTimer, raw::__NR_timer_create),
+    a_timer(Need::SetTimer, raw::__NR_timer_settime),
+    a_timer(Need::EndTimer, raw::__NR_timer_delete),
     prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
     any(Need::WatchCpu, raw::__NR_rseq).made(When::Unfiltered),
     any(Need::Usage, raw::__NR_getrusage).made(When::Unfiltered),

@@ -2,18 +2,19 @@
 
 use core::sync::atomic::Ordering;
 
-use syscalls::abi::errno::{EINVAL, is_error};
+use syscalls::abi::errno::{EINVAL, EOVERFLOW, is_error};
 use syscalls::abi::rings::{
-    BufferRing, CANCEL_ALL, CANCEL_OTHERWISE, Cancel, REGISTER_BUFFER_RING, REGISTER_FILES,
+    BufferRing, CANCEL_ALL, CANCEL_OTHERWISE, Cancel, Params, REGISTER_BUFFER_RING, REGISTER_FILES,
     REGISTER_FILES_UPDATE, REGISTER_FILES_UPDATE2, REGISTER_FILES2, REGISTER_RESIZE_RINGS,
-    REGISTER_RING_FDS, REGISTER_SYNC_CANCEL, REGISTER_USE_REGISTERED_RING, REGISTERED_MAX,
-    UNREGISTER_BUFFER_RING, UNREGISTER_FILES, UNREGISTER_RING_FDS,
+    REGISTER_RING_FDS, REGISTER_SEND_MESSAGE, REGISTER_SYNC_CANCEL, REGISTER_USE_REGISTERED_RING,
+    REGISTERED_MAX, UNREGISTER_BUFFER_RING, UNREGISTER_FILES, UNREGISTER_RING_FDS,
 };
+use syscalls::requests::Entry;
 
 use crate::call::{Call, enter, exit, exit_with};
 use crate::context::{Context, space};
 use crate::memory;
-use crate::rings::{cancel_others, complete, find, give_up, registered};
+use crate::rings::{cancel_others, complete, find, give_up, post, registered};
 use crate::shadow::{FILES_FOLLOWED, Ring};
 use crate::stream::Stream;
 
@@ -28,10 +29,16 @@ pub fn register(context: &Context, call: &Call) {
         true => Stream::while_busy(context, || find(context, fd)),
     };
     enter(context, call, 0);
-    let Some(ring) = ring else { return exit(context, call, call.make()) };
+    let Some(ring) = ring else {
+        let ret = match what {
+            REGISTER_SEND_MESSAGE if space().has_rings.get() => send(context, call, at),
+            _ => call.make(),
+        };
+        return exit(context, call, ret);
+    };
     if what == REGISTER_RESIZE_RINGS {
-        // The shadow keeps its length: as in kernels before 6.13.
-        return exit(context, call, -i64::from(EINVAL));
+        let ret = Stream::while_busy(context, || resize(context, call, ring, at));
+        return exit(context, call, ret);
     }
     let cancel = match what {
         REGISTER_SYNC_CANCEL if !by_number => memory::read::<Cancel>(context, at),
@@ -61,6 +68,45 @@ pub fn register(context: &Context, call: &Call) {
     exit_with(context, call, ret, || {
         ring.queues.with(|queues| complete(context, queues));
     });
+}
+
+/// A message to a ring, which has no entry for it.
+fn send(context: &Context, call: &Call, at: u64) -> i64 {
+    let to = memory::read::<Entry>(context, at).and_then(|entry| entry.posts_to());
+    if let Some(fd) = to {
+        post(context, fd.into(), true);
+    }
+    let ret = call.make();
+    if let (Some(fd), true) = (to, is_error(ret)) {
+        post(context, fd.into(), false);
+    }
+    ret
+}
+
+/// The queues of a ring get other lengths, and the program maps them again: the shadow as well.
+fn resize(context: &Context, call: &Call, ring: &Ring, at: u64) -> i64 {
+    let Some(asked) = memory::read::<Params>(context, at) else { return call.make() };
+    // Without a descriptor nobody could map them.
+    let Some(fd) = ring.some_name() else { return -i64::from(EINVAL) };
+    let refused = ring.queues.with(|queues| {
+        complete(context, queues);
+        match queues.has_own_places() {
+            true => Some(EINVAL),
+            // The kernel does not know of those that were not submitted yet.
+            false => (queues.pending() > asked.sq_entries.next_power_of_two()).then_some(EOVERFLOW),
+        }
+    });
+    if let Some(error) = refused {
+        return -i64::from(error);
+    }
+    let ret = call.make();
+    if !is_error(ret)
+        && let Some(made) = memory::read::<Params>(context, at)
+        && !ring.queues.with(|queues| queues.resize(fd, &made))
+    {
+        give_up(context, ring);
+    }
+    ret
 }
 
 /// io_uring_register cancels operations by their data.
@@ -123,7 +169,8 @@ fn files_change(context: &Context, ring: &Ring, what: u64, at: u64, count: u64) 
     }
 }
 
-fn set_registered(context: &Context, place: usize, new: Option<&'static Ring>) {
+/// A thread has given a number to a ring, or taken it back.
+pub fn set_registered(context: &Context, place: usize, new: Option<&'static Ring>) {
     let all = &space().rings.all;
     let mut rings = context.rings.get();
     let Some(known) = rings.get_mut(place) else { return };

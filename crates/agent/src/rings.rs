@@ -6,11 +6,11 @@ use core::sync::atomic::Ordering;
 
 use linux_raw_sys::general as raw;
 use ring::Arena;
-use syscalls::abi::errno::{ENOSYS, is_error};
+use syscalls::abi::errno::is_error;
 use syscalls::abi::files::CLOSE_RANGE_CLOEXEC;
 use syscalls::abi::rings::{
     AT_BUFFER_RING, BUFFER_GROUP_AT, CANCEL_ALL, CQE_F_MORE, CQE_F_NOTIF, Cancel, Completion,
-    ENTER_REGISTERED_RING, Params, REGISTER_SYNC_CANCEL,
+    ENTER_REGISTERED_RING, REGISTER_SYNC_CANCEL,
 };
 use syscalls::capture::{self, How};
 use syscalls::operations::Take;
@@ -18,78 +18,33 @@ use syscalls::record;
 use syscalls::requests::{Chooses, Entry, MESSAGE, UNSEEN};
 use syscalls::{Dir, Handler};
 
-use crate::call::{self, Call, enter, exit, exit_saying, exit_with};
+use crate::call::{self, Call, enter, exit_saying, exit_with};
 use crate::completions::vector_of;
 use crate::context::{Context, space};
 use crate::flights::{Flight, TOGETHER};
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::operations::Where;
-use crate::shadow::{NAMES, Next, Queues, RINGS, Ring, is_of_queues};
+use crate::queues::is_of_queues;
+use crate::shadow::{NAMES, Next, Queues, RINGS, Ring};
 use crate::stream::Stream;
-use crate::{capture as data, clock, completions, memory, operations, sys};
+use crate::{capture as data, clock, completions, operations, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
-const FIRST_NAME: u64 = 1;
+pub const FIRST_NAME: u64 = 1;
 /// What the kernel gets instead of a name that another operation in flight has.
 const NAMES_OF_OURS: u64 = 0x7c5e_a619_0000_0000;
 
-/// io_uring_setup.
-pub fn set_up(context: &Context, call: &Call) {
-    enter(context, call, 0);
-    if are_refused(context) {
-        return exit(context, call, -i64::from(ENOSYS));
-    }
-    let ret = call.make();
-    if ret >= 0 && !is_left_alone(context) {
-        // A ring that had this number was closed without our seeing it.
-        forget_names(ret as u64, ret as u64);
-        if follow(context, ret as u64, call.args[1]) {
-            return exit_saying(context, call, ret, record::watched::YES);
-        }
-    }
-    exit(context, call, ret);
-}
-
-fn are_refused(context: &Context) -> bool {
-    let arena = context.arena.get();
-    arena.is_some_and(|arena| rings_of(arena) == ring::Rings::Refused as u32)
-}
-
-fn rings_of(arena: Arena) -> u32 {
+/// What is to be done with rings.
+pub fn rings_of(arena: Arena) -> u32 {
     arena.control().rings.load(Ordering::Relaxed)
 }
 
 /// Rings of programs that are not recorded, or whose filters might object, are not shadowed.
-fn is_left_alone(context: &Context) -> bool {
+pub fn is_left_alone(context: &Context) -> bool {
     let passed = |arena| rings_of(arena) != ring::Rings::Captured as u32;
     context.silent.get()
-        || context.process().filtered.get()
-        || sys::is_quiet()
+        || sys::denies(needed::ALL | needed::RINGS)
         || context.arena.get().is_none_or(passed)
-}
-
-/// Begins to capture a new ring. Returns false if that cannot be.
-fn follow(context: &Context, fd: u64, params: u64) -> bool {
-    let Some(params) = memory::read::<Params>(context, params) else { return false };
-    let space = space();
-    space.flights.with(|flights| flights.prepare());
-    for (ring, id) in space.rings.all.iter().zip(FIRST_NAME..) {
-        let taken = ring.queues.with(|queues| match queues.is_open() {
-            true => None,
-            false => Some(queues.open(fd, id, &params)),
-        });
-        let Some(is_open) = taken else { continue };
-        if is_open {
-            ring.buffers.with(|buffers| buffers.clear());
-            ring.registered.store(0, Ordering::Relaxed);
-            ring.messages.store(0, Ordering::Relaxed);
-            ring.process.store(context.process().number.get(), Ordering::Relaxed);
-            ring.add_name(fd);
-            space.has_rings.set(true);
-        }
-        return is_open;
-    }
-    false
 }
 
 /// Returns the ring that a descriptor leads to. One that we have not seen made is compared with those
@@ -128,7 +83,7 @@ pub fn submit(context: &Context, call: &Call) {
         true if flags & ENTER_REGISTERED_RING != 0 => registered(context, fd),
         true => Stream::while_busy(context, || find(context, fd)),
     };
-    let Some(ring) = ring else { return call::plain(context, call) };
+    let Some(ring) = ring else { return pass(context, call) };
     enter(context, call, 0);
     let count = count as u32;
     let batch = Stream::while_busy(context, || begin(context, ring, count));
@@ -144,6 +99,16 @@ pub fn submit(context: &Context, call: &Call) {
         context.batch_ring.set(0);
         returns(context, ring);
     });
+}
+
+/// A ring that is not followed. Where others are, the event says so.
+fn pass(context: &Context, call: &Call) {
+    if !space().has_rings.get() {
+        return call::plain(context, call);
+    }
+    enter(context, call, 0);
+    let ret = call.make();
+    exit_saying(context, call, ret, record::watched::NOT_THIS);
 }
 
 /// A thread is not in the kernel any more with this ring, which goes if its descriptors went meanwhile.
@@ -321,6 +286,9 @@ fn cancel((id, named): (u64, u64), all: bool, entry: &mut Entry) {
 /// Cancels what is known to the kernel by other names. Returns how many that were.
 pub fn cancel_others(fd: u64, (id, named): (u64, u64), flags: u32) -> i64 {
     let (mut cancelled, mut last) = (0, 0);
+    if sys::denies(needed::ALL | needed::RINGS) {
+        return 0;
+    }
     while let Some(other) = space().flights.with(|flights| flights.other_name(id, named, last)) {
         let own = Cancel::of(other, flags);
         let args = [fd, REGISTER_SYNC_CANCEL, &raw const own as u64, 1, 0, 0];
@@ -551,7 +519,8 @@ fn closed(context: &Context, from: u64, to: u64) {
     }
 }
 
-fn forget_names(from: u64, to: u64) {
+/// Descriptors lead to other things than these rings.
+pub fn forget_names(from: u64, to: u64) {
     for ring in &space().rings.all {
         if ring.remove_names(from, to) {
             ring.queues.with(Queues::close);

@@ -13,7 +13,7 @@ use crate::arch::{entry, gs, own_gs, processor};
 use crate::capture::{self, Which};
 use crate::context::{Context, space};
 use crate::course::Region;
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::signal::signal_bit;
 use crate::stream::Stream;
 use crate::{
@@ -78,6 +78,9 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.process().filtered.set(filtered);
     // What it lets through is not known any more.
     context.process().hinders_helpers.set(filtered);
+    if state & exec_state::RINGLESS != 0 {
+        context.process().denied.bits.store(needed::RINGS | needed::TIMERS, Ordering::Relaxed);
+    }
     context.set_clockless(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);

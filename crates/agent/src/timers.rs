@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 use syscalls::abi::signals::{SI_TIMER, SIGEV_THREAD_ID};
 
 use crate::cells::OptionalWord;
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::signal::{Info, VALUE_AT, si_code};
 use crate::sys;
 
@@ -60,6 +60,9 @@ impl Timer {
     /// Sets it: to tell this value once after so many nanoseconds, or every
     /// time that so many have passed. Returns false if there is no timer.
     pub fn set(&self, whose: Whose, value: u64, ns: i64, again: bool) -> bool {
+        if sys::denies(needed::TIMERS) {
+            return false;
+        }
         let Some(number) = self.number.get().or_else(|| self.make(whose, value)) else {
             return false;
         };
@@ -87,7 +90,9 @@ impl Timer {
 
     /// Turns it off, if there is one.
     pub fn stop(&self) {
-        if let Some(number) = self.number.get() {
+        if let Some(number) = self.number.get()
+            && !sys::denies(needed::TIMERS)
+        {
             let off = [0i64; 4];
             sys::call(Need::SetTimer, [number, 0, off.as_ptr() as u64, 0, 0, 0]);
         }
@@ -95,7 +100,9 @@ impl Timer {
 
     /// Gives it back.
     pub fn end(&self) {
-        if let Some(number) = self.number.take() {
+        if let Some(number) = self.number.take()
+            && !sys::denies(needed::TIMERS)
+        {
             sys::call(Need::EndTimer, [number, 0, 0, 0, 0, 0]);
         }
     }

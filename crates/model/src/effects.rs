@@ -12,6 +12,7 @@ use syscalls::abi::errno;
 use syscalls::abi::files::{
     AT_FDCWD, CLOSE_RANGE_CLOEXEC, CLOSE_RANGE_UNSHARE, FD_CLOEXEC, O_TMPFILE, O_WRONLY,
 };
+use syscalls::abi::rings::SETUP_REGISTERED_ONLY;
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_NEWNS};
 use syscalls::record::{RESULT, part};
 use syscalls::shape::{Arg, ArgKind, Dir, Of, Ret, Syscall, operand};
@@ -379,13 +380,21 @@ impl<'a> Look<'a> {
         sockaddr::short(&bytes)
     }
 
+    /// Whether the result is not a descriptor, but the number of a ring that has none.
+    fn is_number(&mut self) -> bool {
+        const FLAGS_AT: u8 = 8;
+        self.shape.act == Act::SetUpRing
+            && word_behind(self.call, 1, FLAGS_AT, self.contents)
+                .is_some_and(|flags| flags as u32 & SETUP_REGISTERED_ONLY != 0)
+    }
+
     /// Adds the descriptors created by the call: its result, an array (pipe, socketpair), or the
     /// content of a message.
     fn new_descriptors(&mut self, ret: i64, step: &mut Step) {
         let close_on_exec = self.close_on_exec();
         let given = step.at_exit.iter().any(|e| matches!(e, Effect::Install { .. }));
         let is_copy = self.shape.act == Act::Duplicate;
-        if self.shape.ret == Ret::Fd && !given && !is_copy {
+        if self.shape.ret == Ret::Fd && !given && !is_copy && !self.is_number() {
             let description = self.opened(ret as i32, step);
             let entry = Descriptor { description, close_on_exec };
             step.at_exit.push(Effect::Install { fd: ret as i32, entry });

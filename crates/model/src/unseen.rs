@@ -33,8 +33,8 @@ use crate::world::World;
 pub use fates::{Fates, Kept};
 use in_world::InWorld;
 pub use look::{Look, Opened, OpenedKind};
-use words::why_not;
 pub use words::{Note, Way};
+use words::{why_no_ring, why_not};
 
 /// Limit for the files and descriptors counted separately; the rest is counted together.
 const NAMES_MAX: usize = 10_000;
@@ -152,8 +152,10 @@ pub struct Unseen {
     /// By file (true) or other target (false), and its name.
     copies: BTreeMap<(bool, Vec<u8>), Amount>,
     notes: BTreeMap<Note, u64>,
-    /// Rings and their requests, by program.
-    rings: BTreeMap<Vec<u8>, Amount>,
+    /// Rings and their requests, by program; those that other processes have made are `true`.
+    rings: BTreeMap<(bool, Vec<u8>), Amount>,
+    /// Why they could not be recorded, where it is known.
+    why_no_rings: BTreeMap<Vec<u8>, &'static str>,
     /// Requests and number of completed requests, by program.
     aio: BTreeMap<Vec<u8>, (Amount, u64)>,
     read_only: ReadOnly<Opened>,
@@ -165,7 +167,8 @@ pub struct Unseen {
     stored: Vec<Vec<u8>>,
     /// Pipes that were given memory since the last [`Unseen::take_given`].
     given: Vec<Vec<u8>>,
-    /// Processes that have made rings.
+    /// Processes that have made rings, and those whose rings are not all captured.
+    makers: HashSet<u32>,
     owners: HashSet<u32>,
     /// Processes with rings that are captured, and that the kernel polls.
     polled: HashSet<u32>,
@@ -269,6 +272,7 @@ impl Unseen {
         const VDSO: u64 = 33;
         self.read_only.forget(process);
         self.owners.remove(&process);
+        self.makers.remove(&process);
         let (words, _) = auxiliary.as_chunks::<8>();
         let keys = words.iter().step_by(2).map(|key| u64::from_le_bytes(*key));
         if keys.into_iter().any(|key| key == VDSO) {
@@ -279,6 +283,7 @@ impl Unseen {
     /// Forgets a process that ended.
     pub fn gone(&mut self, process: u32) {
         self.owners.remove(&process);
+        self.makers.remove(&process);
         self.read_only.forget(process);
     }
 
@@ -343,15 +348,22 @@ impl Unseen {
             }
             Act::AttachMemory => self.note(Note::SharedMemory),
             Act::SetUpRing => {
-                self.owners.insert(made.process);
+                self.makers.insert(made.process);
                 let flags = look.memory(1, RING_FLAGS_AT + 4).unwrap_or_default();
                 let flags = flags.get(RING_FLAGS_AT..).and_then(|flags| flags.first_chunk());
                 let polled = flags.is_some_and(|f| u32::from_le_bytes(*f) & RING_POLLED != 0);
-                if polled && made.watched == watched::YES {
-                    self.polled.insert(made.process);
-                    return;
+                if made.watched == watched::YES {
+                    if polled {
+                        self.polled.insert(made.process);
+                        return;
+                    }
+                } else {
+                    self.owners.insert(made.process);
+                    if let Some(why) = why_no_ring(made.watched) {
+                        self.why_no_rings.insert(look.program(), why);
+                    }
                 }
-                let ring = self.rings.entry(look.program()).or_default();
+                let ring = self.rings.entry((false, look.program())).or_default();
                 ring.count_unknown |= polled;
                 if polled {
                     self.asks(made.process, true);
@@ -359,10 +371,16 @@ impl Unseen {
             }
             Act::SubmitToRing | Act::SubmitToAio if returned <= made.operations => {}
             // It counts what the kernel has not taken yet again.
-            Act::SubmitToRing if self.polled.contains(&made.process) => {}
+            Act::SubmitToRing
+                if self.polled.contains(&made.process) && made.watched != watched::NOT_THIS => {}
             Act::SubmitToRing => {
                 let not_seen = returned - made.operations;
-                self.rings.entry(look.program()).or_default().count += not_seen;
+                let is_own = match made.watched {
+                    watched::NOT_THIS => &self.owners,
+                    _ => &self.makers,
+                };
+                let is_taken = !is_own.contains(&made.process);
+                self.rings.entry((is_taken, look.program())).or_default().count += not_seen;
                 self.asks(made.process, true);
             }
             Act::SubmitToAio => {
@@ -424,7 +442,7 @@ impl Unseen {
         let is_taken = realm::is_ring(&opened.name) && !self.owners.contains(&made.process);
         if is_taken && made.watched != watched::SHADOWED {
             // Another process has made it: what this one submits and takes there is not told.
-            self.rings.entry(look.program()).or_default().count_unknown = true;
+            self.rings.entry((true, look.program())).or_default().count_unknown = true;
             self.asks(made.process, true);
         }
         match opened.kind {
@@ -536,13 +554,20 @@ impl Unseen {
             let bytes = Some(amount.bytes).filter(|_| !amount.bytes_unknown);
             blind.push(Blind { way, file, descriptor, count, bytes, why: Cow::Borrowed(why) });
         };
-        for (program, mut ring) in self.rings {
+        for ((is_taken, program), mut ring) in self.rings {
             if ring.count == 0 && !ring.count_unknown {
                 *self.notes.entry(Note::UnusedRings).or_default() += 1;
                 continue;
             }
             ring.bytes_unknown = true;
-            push(Way::Ring, of_program("io_uring", &program), false, ring, Way::Ring.why());
+            let (what, why) = match is_taken {
+                true => ("io_uring of another process in", words::TAKEN),
+                false => (
+                    "io_uring of",
+                    self.why_no_rings.get(&program).copied().unwrap_or(Way::Ring.why()),
+                ),
+            };
+            push(Way::Ring, in_program(what, &program), false, ring, why);
         }
         for (program, (mut sum, reaped)) in
             self.aio.into_iter().filter(|(_, (sum, _))| sum.count > 0)
@@ -587,10 +612,15 @@ fn last(row: &Syscall, args: &[u64; 6]) -> u64 {
 }
 
 fn of_program(what: &str, program: &[u8]) -> Vec<u8> {
-    if program.is_empty() {
-        return what.into();
+    in_program(&[what, " of"].concat(), program)
+}
+
+/// Adds the program to what ends with a preposition.
+fn in_program(what: &str, program: &[u8]) -> Vec<u8> {
+    match what.rsplit_once(' ') {
+        Some((what, _)) if program.is_empty() => what.into(),
+        _ => [what.as_bytes(), b" ", program].concat(),
     }
-    [what.as_bytes(), b" of ", program].concat()
 }
 
 /// Returns true if calls with this act matter to the fold.

@@ -23,6 +23,8 @@ pub mod exec_state {
     pub const FILTERED: u64 = 1;
     /// The thread may not read the time stamp counter.
     pub const CLOCKLESS: u64 = 2;
+    /// A seccomp filter of the program may object to what capturing rings of io_uring needs.
+    pub const RINGLESS: u64 = 4;
 }
 
 /// State and stream of one traced thread.

@@ -121,6 +121,11 @@ pub(crate) fn place_of_source(entry: &[u8]) -> Option<u32> {
 
 /// Reads a number; what lies outside is zero.
 pub(crate) fn number(body: &[u8], at: usize, bytes: usize) -> u64 {
+    // Behind almost all numbers there is more of the struct.
+    if let Some(word) = body.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        return if bytes >= 8 { word } else { word & ((1 << (8 * bytes)) - 1) };
+    }
     let mut word = [0; 8];
     for (to, from) in word.iter_mut().zip(body.iter().skip(at).take(bytes)) {
         *to = *from;

@@ -124,14 +124,21 @@ impl Entry {
 
     /// Returns the place of the file that a splice reads from, likewise.
     pub fn place_of_source(&self) -> Option<u32> {
-        let has_one = self.request().takes.contains(&Take::SourceDescriptor);
-        if has_one { place_of_source(&self.0) } else { None }
+        // Most have nothing there.
+        let place = place_of_source(&self.0)?;
+        self.request().takes.contains(&Take::SourceDescriptor).then_some(place)
     }
 
     /// Returns the place in that table to which it gives another file.
     pub fn changes_place(&self) -> Option<u32> {
-        self.request().takes.contains(&FILE_INDEX).then_some(())?;
-        (number(&self.0, FILE_INDEX_AT, 4) as u32).checked_sub(1)
+        let place = (number(&self.0, FILE_INDEX_AT, 4) as u32).checked_sub(1)?;
+        self.request().takes.contains(&FILE_INDEX).then_some(place)
+    }
+
+    /// Returns the ring to which it posts a completion, where it is named by a descriptor.
+    pub fn posts_to(&self) -> Option<u32> {
+        let is_named = self.request().nr == MESSAGE && self.0[1] & FIXED_FILE == 0;
+        is_named.then(|| number(&self.0, DESCRIPTOR_AT, 4) as u32)
     }
 
     /// Returns the group of buffers from which the kernel chooses.

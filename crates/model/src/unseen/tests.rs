@@ -223,6 +223,38 @@ fn late_reads_are_told() {
 }
 
 #[test]
+fn rings_that_are_not_followed_are_told_with_the_reason() {
+    let mut bench = Bench::new();
+    let ring = Opened { name: b"anon_inode:[io_uring]".to_vec(), kind: OpenedKind::Other };
+    bench.process.files.insert(9, ring);
+    let mut made = |name: &str, args: [u64; 6], ret, process, watched| {
+        let nr = syscalls::by_name(name).unwrap().nr;
+        let made = Made { nr, args: &args, ret, process, operations: 0, watched };
+        bench.fold.call(&made, &mut bench.process);
+    };
+    let mapping = [0, 4096, READ_WRITE as u64, SHARED as u64, 9, 0];
+    made("io_uring_setup", [8, 1, 0, 0, 0, 0], 9, 1, watched::FILTERED);
+    made("io_uring_setup", [8, 1, 0, 0, 0, 0], 9, 2, watched::YES);
+    // Its own, and one that is captured.
+    made("mmap", mapping, 0x10000, 1, 0);
+    made("mmap", mapping, 0x10000, 2, watched::SHADOWED);
+    made("io_uring_enter", [9, 3, 0, 0, 0, 0], 3, 1, 0);
+    // One of another process, beside a ring of its own that is captured.
+    made("mmap", mapping, 0x10000, 2, 0);
+    bench.fold.unsubmitted(1, b"/bin/program");
+    let found = bench.finish();
+    let expected = [
+        (Way::Ring, "io_uring of /bin/program".to_string(), Some(3), None),
+        (Way::Ring, "io_uring of another process in /bin/program".to_string(), None, None),
+        (Way::Unsubmitted, "operations of /bin/program".to_string(), Some(1), None),
+    ];
+    assert_eq!(told(&found), expected);
+    assert!(
+        found.blind[0].why.contains("seccomp") && found.blind[1].why.contains("another process")
+    );
+}
+
+#[test]
 fn calls_of_32_bits_are_told() {
     let mut bench = Bench::new();
     let args = [1, 2, 3, 0, 0, 0];

@@ -139,6 +139,25 @@ pub(super) fn why_not(word: u8) -> Option<&'static str> {
     })
 }
 
+/// Why what is submitted to a ring could not be recorded: of a `syscalls::record::watched`.
+pub(super) fn why_no_ring(word: u8) -> Option<&'static str> {
+    Some(match word {
+        watched::REFUSED => "there was no memory or no room for one more ring that is followed",
+        watched::FILTERED => {
+            "a seccomp filter of the program stood in the way of following its rings: requests and \
+             results lie in memory that program and kernel share"
+        }
+        watched::NOT_THIS => {
+            "the ring has features that this version does not know: requests and results lie in \
+             memory that program and kernel share"
+        }
+        _ => return None,
+    })
+}
+
+/// Why nothing is known of a ring that another process has made.
+pub(super) const TAKEN: &str = "another process has made it: what this one submits there, and takes from there, is not recorded";
+
 /// A harmless kind of data that is not recorded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Note {

@@ -83,6 +83,8 @@ pub const ENOTEMPTY: i32 = 39;
 pub const ELOOP: i32 = 40;
 /// No data available.
 pub const ENODATA: i32 = 61;
+/// Too much for what it goes into.
+pub const EOVERFLOW: i32 = 75;
 /// Connection reset by peer.
 pub const ECONNRESET: i32 = 104;
 /// The call is made again if the signal's action says so.

@@ -15,8 +15,11 @@ pub const SETUP_KNOWN: u32 = SETUP_IOPOLL
     | SETUP_DEFER_TASKRUN
     | SETUP_SQE128
     | SETUP_CQE32
+    | SETUP_NO_MMAP
+    | SETUP_REGISTERED_ONLY
     | SETUP_NO_SQARRAY
-    | SETUP_HYBRID_IOPOLL;
+    | SETUP_HYBRID_IOPOLL
+    | SETUP_CQE_MIXED;
 /// Completions come only when the kernel is asked.
 const SETUP_IOPOLL: u32 = 1 << 0;
 /// A thread of the kernel takes entries without being called.
@@ -36,7 +39,13 @@ const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 pub const SETUP_SQE128: u32 = 1 << 10;
 /// Completions are twice as long.
 pub const SETUP_CQE32: u32 = 1 << 11;
+/// The queues are in memory of the program.
+pub const SETUP_NO_MMAP: u32 = 1 << 14;
+/// There is no descriptor, but a number as of [`REGISTER_RING_FDS`].
+pub const SETUP_REGISTERED_ONLY: u32 = 1 << 15;
 const SETUP_HYBRID_IOPOLL: u32 = 1 << 17;
+/// Some completions are twice as long.
+pub const SETUP_CQE_MIXED: u32 = 1 << 18;
 /// Entries are taken in their own order.
 pub const SETUP_NO_SQARRAY: u32 = 1 << 16;
 
@@ -76,6 +85,10 @@ pub const SEND_VECTORIZED: u64 = 1 << 5;
 pub const CQE_F_MORE: u32 = 1 << 1;
 /// It tells that the memory of the entry is not used any more.
 pub const CQE_F_NOTIF: u32 = 1 << 3;
+/// It is none: the queue goes on at its beginning.
+pub const CQE_F_SKIP: u32 = 1 << 5;
+/// It takes two places.
+pub const CQE_F_LONG: u32 = 1 << 15;
 
 /// io_uring_register: the first argument is a number from IORING_REGISTER_RING_FDS.
 pub const REGISTER_USE_REGISTERED_RING: u64 = 1 << 31;
@@ -111,6 +124,8 @@ pub const REGISTER_SYNC_CANCEL: u64 = 24;
 pub const CANCEL_ALL: u32 = 1 << 0;
 /// What is cancelled is not known by its data, but by its file, its operation, or is anything.
 pub const CANCEL_OTHERWISE: u32 = 1 << 1 | 1 << 2 | 1 << 5;
+/// Posts a completion to a ring that an entry names.
+pub const REGISTER_SEND_MESSAGE: u64 = 31;
 /// Makes queues longer or shorter.
 pub const REGISTER_RESIZE_RINGS: u64 = 33;
 
@@ -137,6 +152,43 @@ pub struct Params {
     pub cq: CompletionOffsets,
 }
 
+impl Params {
+    /// Returns true if a ring like that is known.
+    pub fn can_be_shadowed(&self) -> bool {
+        self.flags & !SETUP_KNOWN == 0 && self.features & FEAT_SINGLE_MMAP != 0
+    }
+
+    /// Returns what makes a ring like that with memory of the kernel's.
+    pub fn mapped(&self) -> Params {
+        let mut params = *self;
+        params.flags &= !(SETUP_NO_MMAP | SETUP_REGISTERED_ONLY);
+        (params.features, params.others[1], params.others[2], params.others[3]) = (0, 0, 0, 0);
+        (params.sq, params.cq) = (SubmissionOffsets::default(), CompletionOffsets::default());
+        params
+    }
+
+    /// Returns the same with queues of other lengths.
+    pub fn resized(&self, to: &Params) -> Params {
+        let Params { sq_entries, cq_entries, sq, cq, .. } = *to;
+        Params { sq_entries, cq_entries, sq, cq, ..*self }
+    }
+
+    /// Returns where the memory of the program is: of the queues, and of the entries.
+    pub fn lent(&self) -> [u64; 2] {
+        [self.cq.lent, self.sq.lent].map(|[low, high]| u64::from(low) | u64::from(high) << 32)
+    }
+
+    /// Returns true if all is in the same places.
+    pub fn is_laid_out_as(&self, other: &Params) -> bool {
+        let (a, b) = ([self.sq, other.sq], [self.cq, other.cq]);
+        let places = |sq: &SubmissionOffsets| [sq.head, sq.tail, sq.flags, sq.dropped, sq.array];
+        let ends = |cq: &CompletionOffsets| [cq.head, cq.tail, cq.overflow, cq.cqes, cq.flags];
+        (self.sq_entries, self.cq_entries) == (other.sq_entries, other.cq_entries)
+            && places(&a[0]) == places(&a[1])
+            && ends(&b[0]) == ends(&b[1])
+    }
+}
+
 /// Offsets in the submission queue.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -153,7 +205,9 @@ pub struct SubmissionOffsets {
     pub dropped: u32,
     /// The order of the entries.
     pub array: u32,
-    others: [u32; 3],
+    others: u32,
+    /// Where the entries are, in memory of the program.
+    lent: [u32; 2],
 }
 
 /// Offsets in the completion queue.
@@ -172,7 +226,9 @@ pub struct CompletionOffsets {
     pub cqes: u32,
     /// Flags of the program.
     pub flags: u32,
-    others: [u32; 3],
+    others: u32,
+    /// Where the queues are, in memory of the program.
+    lent: [u32; 2],
 }
 
 /// A completion.

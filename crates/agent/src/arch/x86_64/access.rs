@@ -63,6 +63,16 @@ global_asm!(
     "reenact_load_fault:",
     "mov $1, %eax",
     "ret",
+    // reenact_store(to, word: u32) -> 0, or 1 on a fault.
+    ".globl reenact_store, reenact_store_insn, reenact_store_fault",
+    "reenact_store:",
+    "reenact_store_insn:",
+    "mov %esi, (%rdi)",
+    "xor %eax, %eax",
+    "ret",
+    "reenact_store_fault:",
+    "mov $1, %eax",
+    "ret",
     options(att_syntax),
 );
 
@@ -74,6 +84,8 @@ labels! {
     stream_done = "reenact_stream_done";
     load_insn = "reenact_load_insn";
     load_fault = "reenact_load_fault";
+    store_insn = "reenact_store_insn";
+    store_fault = "reenact_store_fault";
 }
 
 /// Copies memory of which one side may be unmapped. Returns the number of bytes not copied.
@@ -106,4 +118,14 @@ pub unsafe fn reenact_stream(to: *mut u8, from: u64, len: u64) -> u64 {
 pub unsafe fn reenact_load(from: u64, to: *mut u64) -> u64 {
     // SAFETY: the caller guarantees `to`; a fault at `from` is caught.
     unsafe { call!("reenact_load", "rdi" = from, "rsi" = to) }
+}
+
+/// Stores half a word, at once, to memory that may be unmapped. Returns non-zero on a fault.
+///
+/// # Safety
+/// Faults must be catchable now.
+#[inline(always)]
+pub unsafe fn reenact_store(to: u64, word: u32) -> u64 {
+    // SAFETY: a fault at `to` is caught.
+    unsafe { call!("reenact_store", "rdi" = to, "rsi" = u64::from(word)) }
 }

@@ -1,7 +1,8 @@
 //! Where a thread was interrupted, and what that means.
 
 use super::access::{
-    copy_done, copy_insn, load_fault, load_insn, stream_begin, stream_done, stream_rest,
+    copy_done, copy_insn, load_fault, load_insn, store_fault, store_insn, stream_begin,
+    stream_done, stream_rest,
 };
 use super::entry::{
     bypass, call_begin, call_insn, entry, entry_end, entry_switched, old_call_begin, old_call_insn,
@@ -88,6 +89,7 @@ pub fn end_access(uc: &mut UContext) -> bool {
     let end = match uc.regs.rip {
         rip if rip == copy_insn() => copy_done(),
         rip if rip == load_insn() => load_fault(),
+        rip if rip == store_insn() => store_fault(),
         // Nothing of this line is copied: byte by byte, what is there is.
         rip if (stream_begin()..stream_rest()).contains(&rip) => stream_rest(),
         rip if rip == stream_rest() => stream_done(),

@@ -5,7 +5,37 @@ use core::arch::naked_asm;
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-    naked_asm!("mov rax, rdi", "mov rcx, rdx", "rep movsb", "ret")
+    // What the compiler copies is short, and beginning a string instruction takes as long as that.
+    naked_asm!(
+        "mov rax, rdi",
+        "cmp rdx, 16",
+        "jb 3f",
+        "cmp rdx, 512",
+        "ja 4f",
+        "movups xmm1, [rsi + rdx - 16]",
+        "lea r8, [rdi + rdx - 16]",
+        "2:",
+        "movups xmm0, [rsi]",
+        "movups [rdi], xmm0",
+        "add rsi, 16",
+        "add rdi, 16",
+        "cmp rdi, r8",
+        "jb 2b",
+        "movups [r8], xmm1",
+        "ret",
+        "3:",
+        "cmp rdx, 8",
+        "jb 4f",
+        "mov rcx, [rsi]",
+        "mov r8, [rsi + rdx - 8]",
+        "mov [rdi], rcx",
+        "mov [rdi + rdx - 8], r8",
+        "ret",
+        "4:",
+        "mov rcx, rdx",
+        "rep movsb",
+        "ret",
+    )
 }
 
 #[unsafe(naked)]
