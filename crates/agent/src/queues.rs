@@ -342,17 +342,17 @@ impl Queues {
         }
         // SAFETY: the index is below the number of entries; the program may write at the same time,
         // but every value is an entry.
-        unsafe { (at as *const Entry).read_volatile() }
+        unsafe { read_entry(at as *const Entry) }
     }
 
     fn set_real_entry(&self, &Next { place, index, ref entry, .. }: &Next) {
         let at = (self.real_entries.at + self.entry_bytes() * u64::from(place)) as *mut Entry;
         // SAFETY: the places are below the number of entries.
         unsafe {
-            at.write_volatile(*entry);
+            write_entry(at, entry);
             if self.entry_bytes() > ENTRY_BYTES as u64 {
                 let rest = (self.entry_at(index) as *const Entry).add(1);
-                at.add(1).write_volatile(rest.read_volatile());
+                write_entry(at.add(1), &read_entry(rest));
             }
         }
     }
@@ -443,6 +443,30 @@ impl Queues {
             shown.store(self.completed, Ordering::Release);
         }
         first != self.completed
+    }
+}
+
+/// Reads an entry that may change meanwhile, by words: the compiler would do it by bytes.
+///
+/// # Safety
+/// It must be mapped, and aligned like its words.
+unsafe fn read_entry(at: *const Entry) -> Entry {
+    let mut entry = Entry([0; ENTRY_BYTES]);
+    for (number, to) in entry.0.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        // SAFETY: the caller guarantees it.
+        *to = unsafe { at.cast::<u64>().add(number).read_volatile() }.to_ne_bytes();
+    }
+    entry
+}
+
+/// Writes an entry, likewise.
+///
+/// # Safety
+/// As for [`read_entry`].
+unsafe fn write_entry(at: *mut Entry, entry: &Entry) {
+    for (number, from) in entry.0.as_chunks::<8>().0.iter().enumerate() {
+        // SAFETY: the caller guarantees it.
+        unsafe { at.cast::<u64>().add(number).write_volatile(u64::from_ne_bytes(*from)) };
     }
 }
 
