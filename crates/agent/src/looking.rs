@@ -87,7 +87,7 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &UContext, open
             set_fine(context);
         }
     } else if which == TICK {
-        let found = rings::look(context);
+        let found = rings::look_for(context);
         if looking.found_before.replace(found) && found {
             looking.credit.set(CREDIT);
         }

@@ -167,7 +167,7 @@ impl Queues {
     pub fn copied(&mut self) {
         (self.submitting, self.is_copy) = (0, true);
         (self.entering, self.is_left) = (0, false);
-        self.others.are_there();
+        self.others.are_there(false);
     }
 
     /// Puts the shadow in the place of a mapping of the queues that the program has just made. Returns

@@ -127,6 +127,7 @@ fn begin(context: &Context, ring: &Ring, count: u32) -> Option<(u32, u32)> {
     take_back(context);
     ring.queues.with(|queues| {
         queues.tell_taken();
+        queues.others.are_not_alone();
         if queues.is_open() {
             queues.entering += 1;
             context.batch_ring.set(queues.id as u32);
@@ -442,8 +443,18 @@ pub fn wait(context: &Context, call: &Call) {
 #[inline(always)]
 pub fn before_wait(context: &Context) {
     if space().has_rings.get() {
-        each(context, |queues| queues.tell_taken());
+        each(context, |queues| {
+            queues.tell_taken();
+            queues.others.are_not_alone();
+        });
     }
+}
+
+/// Shows what was completed meanwhile to a program that may look for it in memory alone. Returns false
+/// if that is nothing.
+pub fn look_for(context: &Context) -> bool {
+    each(context, |queues| queues.others.are_not_alone());
+    look(context)
 }
 
 /// Shows what was completed meanwhile. Returns false if that is nothing.
@@ -568,7 +579,7 @@ pub fn end(context: &Context) {
 pub fn fork() {
     if space().has_rings.get() {
         for ring in space().rings.all.iter().filter(|ring| ring.is_known()) {
-            ring.queues.with(|queues| queues.others.are_there());
+            ring.queues.with(|queues| queues.others.are_there(true));
         }
     }
 }

@@ -97,12 +97,14 @@ pub struct Queues {
     pub files: [u32; FILES_FOLLOWED],
 }
 
-/// Time that a completion of which this process knows nothing is left to others, in ticks: some 20 ms.
-const PATIENCE: u64 = 1 << 26;
+/// Time that a completion of which this process knows nothing is left to others, in ticks: some 100 ms.
+const PATIENCE: u64 = 1 << 28;
 
 /// Other processes that have a ring as well: the same queues, and operations of their own.
 pub struct Others {
     are_some: bool,
+    /// This process asks for completions as well; otherwise nothing is taken from the others.
+    is_used: bool,
     /// Since when a completion waits for them; 0: none does.
     since: u64,
     /// How long it will. Less, each time that nobody has taken one.
@@ -111,12 +113,19 @@ pub struct Others {
 
 impl Others {
     pub const fn none() -> Others {
-        Others { are_some: false, since: 0, patience: 0 }
+        Others { are_some: false, is_used: true, since: 0, patience: 0 }
     }
 
-    /// The process was forked, or has forked.
-    pub fn are_there(&mut self) {
-        *self = Others { are_some: true, since: 0, patience: PATIENCE };
+    /// The process was forked, or has forked and goes on.
+    pub fn are_there(&mut self, is_used: bool) {
+        *self = Others { are_some: true, is_used, since: 0, patience: PATIENCE };
+    }
+
+    /// The process waits for completions, or seems to.
+    pub fn are_not_alone(&mut self) {
+        if !self.is_used {
+            (self.is_used, self.since) = (true, 0);
+        }
     }
 
     /// One of them has shown completions.
@@ -132,7 +141,8 @@ impl Others {
 
     /// Returns true if what is not known is left to them now.
     pub fn are_waited_for(&self, now: u64) -> bool {
-        self.are_some && (self.since == 0 || now.wrapping_sub(self.since) < self.patience)
+        let is_early = self.since == 0 || now.wrapping_sub(self.since) < self.patience;
+        self.are_some && (!self.is_used || is_early)
     }
 
     /// Something was left to them, or is not any more.
