@@ -290,7 +290,9 @@ fn directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
     if !path.is_absolute() || path.parent().is_none() || !path.components().all(plain) {
-        return Err(format!("'{text}' is not an absolute path of a directory below /, without '..'"));
+        return Err(format!(
+            "'{text}' is not an absolute path of a directory below /, without '..'"
+        ));
     }
     // One slash between two names, and none at the end.
     Ok(path.components().collect())
