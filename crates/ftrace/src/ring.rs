@@ -216,15 +216,7 @@ impl Memory {
     }
 
     /// Copies what was written, from a position on, around the end of the ring.
-<<<<<<< HEAD
     pub(crate) fn copy(&self, from: u64, into: &mut [u8]) {
-        for (at, byte) in into.iter_mut().enumerate() {
-            let place = (from as usize).wrapping_add(at) & (self.data_bytes - 1);
-            // SAFETY: the place lies in the data, which follow the first page. The kernel writes no more
-            // there before it is told that this was read.
-            *byte = unsafe { *self.start.as_ptr().add(MEMORY_PAGE + place) };
-=======
-    fn copy(&self, from: u64, into: &mut [u8]) {
         let mut place = from as usize & (self.data_bytes - 1);
         let mut rest = into;
         while !rest.is_empty() {
@@ -236,7 +228,6 @@ impl Memory {
                 data.copy_to_nonoverlapping(now.as_mut_ptr(), now.len());
             }
             (rest, place) = (later, 0);
->>>>>>> 90e9737e (Kernel events: buffers grow where they are not enough; shown by CPU and class; every filter tested)
         }
     }
 }
