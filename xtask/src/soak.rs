@@ -47,6 +47,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(&[TOOLS, MORE_TOOLS, WILD_TOOLS].concat());
     tools::provide_python(&[PYTHON, &["pyspark"]].concat());
     tools::provide_liburing_tests();
+    tools::provide_tracefs();
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;

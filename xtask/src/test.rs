@@ -36,6 +36,7 @@ pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide(TOOLS);
     tools::provide_python(PYTHON);
+    tools::provide_tracefs();
     // The binary of the tests' own profile: what is released is tested by the long tier.
     let built = match std::env::var("REENACT_BIN") {
         Ok(named) => named,

@@ -96,6 +96,21 @@ pub fn provide(tools: &[&str]) {
     }
 }
 
+/// Mounts tracefs as root where nobody has: without it, tests of events of the kernel are left out.
+pub fn provide_tracefs() {
+    const PLACE: &str = "/sys/kernel/tracing";
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let root = unsafe { libc::geteuid() == 0 };
+    if !root || !Path::new(PLACE).exists() || Path::new(PLACE).join("instances").exists() {
+        return;
+    }
+    eprintln!("xtask: mounting tracefs at {PLACE}");
+    let mounted = Command::new("mount").args(["-t", "tracefs", "tracefs", PLACE]).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("xtask: tracefs cannot be mounted");
+    }
+}
+
 /// Fetches and builds liburing's own tests, by their Debian source. Failures are not fatal: who uses
 /// them reports that they are missing.
 pub fn provide_liburing_tests() {

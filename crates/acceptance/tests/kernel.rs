@@ -186,23 +186,21 @@ fn is_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint>
     // The events are picked by name, by class and by CPU, and counted.
     let of_class =
         |event: &Value| ["irq", "irq_vectors"].iter().any(|name| event["system"] == *name);
-    let picks: [(&[&str], &dyn Fn(&Value) -> bool); 4] = [
-        (&["--event", "sched:sched_sw*"], &|event| event["event"] == "sched_switch"),
-        (&["--event", "%irq"], &of_class),
-        (&["--cpu", "0"], &|event| event["cpu"] == 0),
-        (&["--cpu", "1", "--event", "%irq,%sched"], &|event| {
-            event["cpu"] == 1
-                && (of_class(event)
-                    || ["sched", "task"].iter().any(|name| event["system"] == *name))
-        }),
-    ];
-    for (words, fits) in picks {
+    let is_picked = |words: &[&str], fits: &dyn Fn(&Value) -> bool| {
         let all = ["show", "k.rnt", "--json"];
         let outcome = place.run(place.command(&stage.reenact).args(all).args(words))?;
         let picked = String::from_utf8_lossy(&outcome.stdout).lines().count();
         let expected = kernel.iter().filter(|event| fits(event)).count();
         ensure!(picked == expected, "{words:?}: {picked} picked of {expected}");
-    }
+        Ok::<_, Complaint>(())
+    };
+    is_picked(&["--event", "sched:sched_sw*"], &|event| event["event"] == "sched_switch")?;
+    is_picked(&["--event", "%irq"], &of_class)?;
+    is_picked(&["--cpu", "0"], &|event| event["cpu"] == 0)?;
+    is_picked(&["--cpu", "1", "--event", "%irq,%sched"], &|event| {
+        let is_of_sched = ["sched", "task"].iter().any(|name| event["system"] == *name);
+        event["cpu"] == 1 && (of_class(event) || is_of_sched)
+    })?;
     let outcome =
         place.run(place.command(&stage.reenact).args(["stat", "events", "k.rnt", "--json"]))?;
     let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;

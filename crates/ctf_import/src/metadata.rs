@@ -415,7 +415,7 @@ impl Parser {
                 return Ok(of);
             }
         }
-        Err(self.wrong(&format!("'{}' is not a type that is known", words.join(" "))))
+        Err(self.wrong(&format!("'{}' is not a known type", words.join(" "))))
     }
 
     fn integer(&mut self) -> Result<Int, Wrong> {
@@ -652,9 +652,9 @@ event { name = "a:b"; id = 4; stream_id = 2; fields := struct {
     fn what_makes_no_sense_is_said() {
         for (bad, expected) in [
             ("trace {", "ends too soon"),
-            ("nothing { };", "no declaration"),
+            ("nothing { };", "not a declaration"),
             ("event { id = 1; };", "no name"),
-            ("typealias unknown := x;", "no type"),
+            ("typealias unknown := x;", "not a type"),
             ("typealias integer { size = 65; } := x;", "1 to 64"),
             ("typealias integer { size = 8; align = 3; } := x;", "power of two"),
         ] {

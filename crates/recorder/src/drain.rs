@@ -274,7 +274,7 @@ impl Drain {
                     if let (Some(tids), Some(thread)) =
                         (&mut self.out.tids, self.slots.thread(slot))
                     {
-                        tids.began_program(process, thread);
+                        tids.began_program(process, thread, tsc);
                     }
                     self.slots.image((slot, process), tsc, &mut self.out, &mut more);
                 }

@@ -6,7 +6,7 @@ function networkParts(data) {
   const parts = [];
   if (has("connections")) {
     const list = [
-      ["connections", words.count(facts.connections)],
+      ["connections", words.count(facts.connection_count)],
       ["received", words.bytes(facts.in_bytes)],
       ["sent", words.bytes(facts.out_bytes)],
       ["replies", words.count(facts.replies)],
@@ -15,7 +15,7 @@ function networkParts(data) {
     ];
     const summary = picture("network", null, null, (it) => {
       it.body.replaceChildren(element("dl", { class: "facts" }, list.map(fact)));
-      return { connections: Number(facts.connections), in_bytes: Number(facts.in_bytes), out_bytes: Number(facts.out_bytes), replies: Number(facts.replies) };
+      return { connections: Number(facts.connection_count), in_bytes: Number(facts.in_bytes), out_bytes: Number(facts.out_bytes), replies: Number(facts.replies) };
     });
     parts.push(summary);
   }

@@ -343,7 +343,7 @@ impl Connections {
         let fact = |key, title, value| Fact { key, title, value };
         let [replies, p50, p99, max] = latency(&all);
         let facts = vec![
-            fact("connections", "connections", Cell::Count(self.internet.len() as u64)),
+            fact("connection_count", "connections", Cell::Count(self.internet.len() as u64)),
             fact("in_bytes", "received", Cell::Bytes(all.in_bytes)),
             fact("out_bytes", "sent", Cell::Bytes(all.out_bytes)),
             fact("replies", "replies", replies),
@@ -351,11 +351,11 @@ impl Connections {
             fact("p99_ns", "99% within", p99),
             fact("max_ns", "the longest", max),
             fact(
-                "local_sockets",
+                "local_socket_count",
                 "sockets without an internet address",
                 Cell::Count(self.local.len() as u64),
             ),
-            fact("pipes", "pipes", Cell::Count(self.pipes.len() as u64)),
+            fact("pipe_count", "pipes", Cell::Count(self.pipes.len() as u64)),
         ];
         let listening = self.internet.iter().chain(&self.local);
         let listening =

@@ -191,17 +191,15 @@ impl Steps {
             fact("count", "calls", Cell::Count(calls)),
             fact("interval_ns", "each row", Cell::Ns(self.interval_ns)),
         ];
-        let lines: [(&str, fn(&Step) -> u64); 4] = [
-            ("calls/s", |step| step.calls),
-            ("read/s", |step| step.read_bytes),
-            ("written/s", |step| step.write_bytes),
-            ("longest call", |step| step.latency.max),
-        ];
-        for (title, of) in lines {
+        let mut line = |title, of: fn(&Step) -> u64| {
             let values: Vec<u64> = self.steps.iter().map(of).collect();
             // A line alone shows a shape; the numbers of JSON are in the rows.
             facts.extend(sparkline(&values).map(|line| fact("", title, Cell::Word(line.into()))));
-        }
+        };
+        line("calls/s", |step| step.calls);
+        line("read/s", |step| step.read_bytes);
+        line("written/s", |step| step.write_bytes);
+        line("longest call", |step| step.latency.max);
         let notes = vec![
             "Calls, bytes and times count where the call began; in flight is the mean number of \
              calls in flight."

@@ -512,10 +512,10 @@ pub(super) fn path_of(file: &File, has_name: bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn pieces(
-        kind: Found,
-        touches: &[(u64, u64, u32)],
-    ) -> Vec<(Range<u64>, Option<(u64, u64, u32)>)> {
+    /// Pages, and the first touch, the last one and the thread if it is known.
+    type Told = (Range<u64>, Option<(u64, u64, u32)>);
+
+    fn pieces(kind: Found, touches: &[(u64, u64, u32)]) -> Vec<Told> {
         let (mut all, mut found) = (Touches::default(), Vec::new());
         for (page, tsc, thread) in touches {
             let (first, last) = (*tsc, *tsc);
