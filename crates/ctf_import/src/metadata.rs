@@ -654,7 +654,7 @@ event { name = "a:b"; id = 4; stream_id = 2; fields := struct {
             ("trace {", "ends too soon"),
             ("nothing { };", "not a declaration"),
             ("event { id = 1; };", "no name"),
-            ("typealias unknown := x;", "not a type"),
+            ("typealias unknown := x;", "not a known type"),
             ("typealias integer { size = 65; } := x;", "1 to 64"),
             ("typealias integer { size = 8; align = 3; } := x;", "power of two"),
         ] {
