@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -219,6 +220,8 @@ pub struct Pipeline {
     workers: Vec<JoinHandle<()>>,
     /// Compresses when there are no workers, and helps them at the end.
     own: Compressor,
+    /// What helped a worker has panicked.
+    broken: bool,
 }
 
 impl Pipeline {
@@ -258,7 +261,7 @@ impl Pipeline {
             failed: AtomicBool::new(false),
         });
         let own = Compressor::new(compress).map_err(refused)?;
-        let mut pipeline = Pipeline { shared, workers: Vec::new(), own };
+        let mut pipeline = Pipeline { shared, workers: Vec::new(), own, broken: false };
         for _ in 0..workers {
             let compressor = Compressor::new(compress).map_err(refused)?;
             let shared = Arc::clone(&pipeline.shared);
@@ -304,13 +307,23 @@ impl Pipeline {
                 continue;
             };
             drop(queue);
-            self.shared.finish_queued(ready, &mut self.own, Haste::Great);
+            self.help(ready, Haste::Great);
             queue = lock(&self.shared.queue);
         }
         queue.bytes += bytes;
         queue.jobs.push_back(job);
         drop(queue);
         self.shared.work.notify_one();
+    }
+
+    /// Does a worker's work. If it panics, that is told as it is of a worker: whoever writes goes on.
+    fn help(&mut self, job: Job, haste: Haste) {
+        let (shared, own) = (&self.shared, &mut self.own);
+        let work = || {
+            let _watch = Watch(shared);
+            shared.finish_queued(job, own, haste);
+        };
+        self.broken |= catch_unwind(AssertUnwindSafe(work)).is_err();
     }
 
     /// Returns an empty buffer, a used one if possible: fresh pages are expensive.
@@ -342,7 +355,7 @@ impl Pipeline {
             let Some(job) = queue.jobs.pop_front() else { break };
             let haste = queue.haste();
             drop(queue);
-            self.shared.finish_queued(job, &mut self.own, haste);
+            self.help(job, haste);
         }
         self.stop();
         let mut file = lock(&self.shared.file);
@@ -369,8 +382,8 @@ impl Pipeline {
             let (job, turns) = (queue.jobs.pop_front(), queue.turns);
             drop(queue);
             if let Some(job) = job {
-                self.shared.finish_queued(job, &mut self.own, Haste::None);
-            } else if self.workers.iter().any(JoinHandle::is_finished) {
+                self.help(job, Haste::None);
+            } else if self.broken || self.workers.iter().any(JoinHandle::is_finished) {
                 return false;
             } else if lock(&self.shared.file).turn == turns {
                 return true;
@@ -465,7 +478,7 @@ impl Shared {
     }
 }
 
-/// Held by a worker: if it panics, the file is marked as failed, so that no thread waits for ever.
+/// Held by who does a worker's work: if it panics, the file is marked as failed, so that no thread waits for ever.
 struct Watch<'a>(&'a Shared);
 
 impl Drop for Watch<'_> {
