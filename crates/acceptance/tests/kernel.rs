@@ -103,8 +103,10 @@ fn shown(stage: &Stage, place: &Place, trace: &str) -> Result<(Vec<Value>, Value
     Ok((events, parse(&run(&["info", "--json", trace])?)?))
 }
 
-/// A program that waits for a disk and for a time.
-const PROGRAM: &str = "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>/dev/null; sleep 0.05";
+/// A program that waits for a disk and for a time, the latter where another one works: kernels were seen
+/// that do not tell any tracer of switches from an idle CPU.
+const PROGRAM: &str = "dd if=/dev/zero of=file bs=64k count=16 conv=fsync 2>/dev/null
+    taskset -c 0 sh -c 'while :; do :; done' & taskset -c 0 sleep 0.05; kill $!";
 /// Mounts a tracefs that can only be read, or makes the one that is there so; there is no other.
 const READ_ONLY: &str = "(test ! -d /sys/kernel/debug || mount -t tmpfs none /sys/kernel/debug) && \
                          (mount -t tracefs -o ro none /sys/kernel/tracing || \
