@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what is given to others. A static binary, and a Debian package of it with manual
-//! pages and completions.
+//! `cargo xtask dist`: what is given to others. A static binary, a Debian package of it with manual
+//! pages and completions, and a wheel of the Python package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,14 +21,53 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// Documents that go with the package.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 
-/// Builds all of it, and says where it is.
+/// Builds all of it, or the part that is named, and says where it is.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let target = repository().join("target/dist");
-    let out = match args {
-        [] => target.join("out"),
-        ["--dir", dir] => PathBuf::from(dir),
-        _ => return Err("dist takes --dir DIR alone".into()),
+    let (part, rest) = match args {
+        [part @ ("binary" | "wheel"), rest @ ..] => (Some(*part), rest),
+        rest => (None, rest),
     };
+    let out = match rest {
+        [] => target.join("out"),
+        ["--dir", dir] => std::path::absolute(dir).map_err(|error| fail(Path::new(dir), &error))?,
+        _ => return Err("dist takes `binary` or `wheel`, and --dir DIR".into()),
+    };
+    fs::create_dir_all(&out).map_err(|error| fail(&out, &error))?;
+    if part != Some("wheel") {
+        binary(&target, &out)?;
+    }
+    if part != Some("binary") {
+        wheel(&target, &out)?;
+    }
+    Ok(())
+}
+
+/// Builds the wheel, with maturin from PyPI in an environment of its own.
+fn wheel(target: &Path, out: &Path) -> Result<(), Complaint> {
+    tools::provide_python(&["maturin"]);
+    let maturin = repository().join("target/python/bin/maturin");
+    let made = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    let mut command = Command::new(&maturin);
+    command.args(["build", "--release", "--locked", "--interpreter", "python3", "--out"]);
+    command.arg(made.path()).arg("--target-dir").arg(target.join("python"));
+    let status = command.current_dir(repository().join("python")).status();
+    let status = status.map_err(|error| fail(&maturin, &error))?;
+    if !status.success() {
+        return Err(format!("{command:?}: {status}"));
+    }
+    for wheel in fs::read_dir(made.path()).map_err(|error| fail(made.path(), &error))? {
+        let wheel = wheel.map_err(|error| fail(made.path(), &error))?;
+        let to = out.join(wheel.file_name());
+        let bytes = fs::read(wheel.path()).map_err(|error| fail(&wheel.path(), &error))?;
+        place(&to, &bytes, 0o644)?;
+        println!("{}", to.display());
+    }
+    Ok(())
+}
+
+/// Builds the binary and its package.
+fn binary(target: &Path, out: &Path) -> Result<(), Complaint> {
     let target_dir = target.to_string_lossy().into_owned();
     cargo(
         &["build", "--release", "--locked", "--package", "reenact", "--target", TARGET]
@@ -48,7 +87,6 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     if bytes.len() as u64 > BINARY_BYTES_MAX {
         return Err(format!("{}: {} bytes are too many", built.display(), bytes.len()));
     }
-    fs::create_dir_all(&out).map_err(|error| fail(&out, &error))?;
     let binary = out.join("reenact");
     place(&binary, &bytes, 0o755)?;
     println!("{} ({} bytes)", binary.display(), bytes.len());
@@ -56,7 +94,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
         println!("no Debian package: dpkg-deb is not there");
         return Ok(());
     }
-    let package = debian_package(&binary, &out)?;
+    let package = debian_package(&binary, out)?;
     println!("{}", package.display());
     Ok(())
 }

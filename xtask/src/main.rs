@@ -38,7 +38,9 @@ cargo xtask TASK
   bench export [OPTIONS]  how fast traces become files of other tools
     --runs N                how often each is exported (default 3)
     --dir DIR               where all files are kept meanwhile (default: a temporary directory)
-  dist [--dir DIR]        a static binary, and a Debian package of it (default: target/dist/out)
+  dist [--dir DIR]        a static binary, a Debian package of it, and a wheel for Python
+                          (default: target/dist/out)
+  dist binary, dist wheel one of them
   fuzz [TARGET...]        run fuzz targets, all unless some are named
     --seconds N             how long each is run (default 60)
     --keep                  add what was found to the corpus that is kept

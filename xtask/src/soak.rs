@@ -20,6 +20,7 @@ const MORE_TOOLS: &[&str] = &[
     "podman",
     "stress-ng",
     "systemd-nspawn",
+    "debootstrap",
 ];
 
 /// Tools of the big programs of `soak wild`.
@@ -51,6 +52,9 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
     let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;
+    // The Python package is no member of the workspace, so nothing else compiles it.
+    let python = ["clippy", "--manifest-path", "python/Cargo.toml", "--target-dir"];
+    cargo(&[&python[..], &["target/python-check", "--", "-D", "warnings"]].concat(), &[])?;
     ring(&[])?;
     cargo(&[&["test", "--release", "--package", "replay", "--lib"], SIMULATOR].concat(), &[])?;
     fuzz::run(&["--seconds", &fuzz::SOAK_SECONDS.to_string()])

@@ -36,6 +36,7 @@ const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("runc", "runc", None),
     ("podman", "podman", None),
     ("systemd-nspawn", "systemd-container", None),
+    ("debootstrap", "debootstrap", Some("/usr/sbin/debootstrap")),
     ("db_bench", "rocksdb-tools", None),
     ("liblmdb-dev", "liblmdb-dev", Some("/usr/include/lmdb.h")),
     ("postgresql", "postgresql", Some("/usr/lib/postgresql")),

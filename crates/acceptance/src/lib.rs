@@ -5,6 +5,7 @@
 //! Traces are only read through `reenact show --json` and `reenact info --json`.
 
 pub mod big;
+pub mod clean_root;
 pub mod conversation;
 pub mod expectation;
 pub mod ground;
