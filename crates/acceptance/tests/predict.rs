@@ -310,9 +310,22 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
     nothing_is_left(&recorded.place)
 }
 
-/// A signal ends the run that is under way, and leaves nothing.
+/// A signal ends the run that is under way, and leaves nothing: at whatever moment it comes.
 fn ended_from_outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = recorded(stage, who)?;
+    for ms in [0, 50, 150, 300, 700] {
+        ended_after(stage, &recorded, std::time::Duration::from_millis(ms))?;
+        nothing_is_left(&recorded.place).map_err(|left| format!("after {ms} ms: {left}"))?;
+    }
+    Ok(())
+}
+
+/// Sends the signal so long after it has begun.
+fn ended_after(
+    stage: &Stage,
+    recorded: &Recorded,
+    later: std::time::Duration,
+) -> Result<(), Complaint> {
     let work = recorded.place.work();
     // Five seconds for each request: it is in the middle of it for minutes.
     let more = ["--on", "ext4", "--images", ".", "--image-size", "256M", "--limit", "latency=5s"];
@@ -333,13 +346,14 @@ fn ended_from_outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    std::thread::sleep(later);
     // SAFETY: kill takes plain numbers; the process is our child.
     unsafe { libc::kill(pid, libc::SIGTERM) };
     let status = predict.wait().map_err(|error| error.to_string())?;
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     ensure!(signal == Some(libc::SIGTERM), "it ended with {status}");
     ensure!(!control_groups().contains(&format!("predict-{pid}-")), "{}", control_groups());
-    nothing_is_left(&recorded.place)
+    Ok(())
 }
 
 fn control_groups() -> String {

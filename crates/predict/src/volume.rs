@@ -10,10 +10,12 @@ mod serve;
 mod speed;
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::Error;
@@ -23,10 +25,14 @@ use speed::Speed;
 
 /// Requests that are dealt with at a time.
 const THREADS: usize = 16;
+/// Attempts to unmount it while processes that were killed are just ending.
+const TRIES: u32 = 200;
+const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// A mounted volume; dropping it unmounts it.
 pub struct Volume {
     session: Option<BackgroundSession>,
+    at: PathBuf,
     speed: Arc<Speed>,
 }
 
@@ -54,17 +60,32 @@ impl Volume {
                 "a FUSE file system cannot be mounted ({error}): this limit needs /dev/fuse and root"
             ))
         })?;
-        Ok(Volume { session: Some(session), speed })
+        Ok(Volume { session: Some(session), at: at.to_path_buf(), speed })
     }
 
     /// From now on the limits hold, or hold no more.
     pub fn limit(&self, holds: bool) {
         self.speed.hold(holds);
     }
+
+    /// Takes it out of the tree in any case: what is removed below must not be looked for through it.
+    fn unmount(&self) {
+        for _ in 0..TRIES {
+            match unmount(&self.at, UnmountFlags::empty()) {
+                Err(rustix::io::Errno::BUSY) => std::thread::sleep(TRY_AGAIN),
+                Ok(()) => return,
+                Err(_) => break,
+            }
+        }
+        let _ = unmount(&self.at, UnmountFlags::DETACH);
+    }
 }
 
 impl Drop for Volume {
     fn drop(&mut self) {
+        // Who was killed in the middle of a request ends when that is answered.
+        self.limit(false);
+        self.unmount();
         if let Some(session) = self.session.take() {
             let _ = session.umount_and_join();
         }

@@ -1,7 +1,6 @@
 //! How long a request takes at least.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::configuration::Limits;
@@ -20,6 +19,8 @@ pub enum Moved {
 /// When each limit lets the next request through.
 #[derive(Debug, Default)]
 struct Next {
+    /// Whether the limits hold at all.
+    hold: bool,
     read: Option<Instant>,
     write: Option<Instant>,
     request: Option<Instant>,
@@ -29,9 +30,9 @@ struct Next {
 #[derive(Debug, Default)]
 pub struct Speed {
     limits: Limits,
-    /// Whether they hold yet.
-    holds: AtomicBool,
     next: Mutex<Next>,
+    /// The limits hold no more: who waits need not.
+    released: Condvar,
 }
 
 const NS_PER_S: u128 = 1_000_000_000;
@@ -44,12 +45,17 @@ impl Speed {
 
     /// From now on the limits hold, or hold no more.
     pub fn hold(&self, holds: bool) {
-        self.holds.store(holds, Ordering::Relaxed);
+        self.next().hold = holds;
+        self.released.notify_all();
+    }
+
+    fn next(&self) -> MutexGuard<'_, Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when a request that came at `came` is done.
     pub fn due(&self, came: Instant, moved: Moved) -> Instant {
-        let mut next = self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut next = self.next();
         let mut due = came;
         let mut pass = |next: &mut Option<Instant>, amount: u64, per_second: Option<u64>| {
             let Some(per_second) = per_second else { return };
@@ -68,14 +74,20 @@ impl Speed {
         due + self.limits.latency.unwrap_or_default()
     }
 
-    /// Waits until a request is done.
+    /// Waits until a request is done, or the limits hold no more.
     pub fn wait(&self, came: Instant, moved: Moved) {
-        if !self.holds.load(Ordering::Relaxed) {
+        if !self.next().hold {
             return;
         }
-        let left = self.due(came, moved).saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            std::thread::sleep(left);
+        let due = self.due(came, moved);
+        let mut next = self.next();
+        while next.hold {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.released.wait_timeout(next, left);
+            next = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -116,5 +128,17 @@ mod tests {
         speed.hold(true);
         speed.wait(came, Moved::Nothing);
         assert!(came.elapsed() >= 20 * MS);
+    }
+
+    #[test]
+    fn who_waits_is_released_with_the_limits() {
+        let year = Duration::from_secs(31_536_000);
+        let speed = Speed::new(Limits { latency: Some(year), ..Limits::default() });
+        speed.hold(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| speed.wait(Instant::now(), Moved::Nothing));
+            std::thread::sleep(20 * MS);
+            speed.hold(false);
+        });
     }
 }
