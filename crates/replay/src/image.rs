@@ -17,6 +17,7 @@ mod entries;
 mod error;
 mod failed;
 mod fold;
+mod hidden;
 mod left_out;
 
 mod merge;

@@ -11,16 +11,12 @@ use rustix::io::Errno;
 use super::attributes::{self, Target};
 use super::built::Built;
 use super::error::ImageError;
+use super::hidden::{self, HIDDEN};
 use super::left_out;
 use super::staging::{Staged, Staging};
-use super::tree::{Name, NodeId, NodeKind, Spot, TooMany, Tree, lengthen, relative};
+use super::tree::{Name, NodeId, NodeKind, Tree, lengthen};
 use crate::options::Fill;
 
-/// Directory for names that the recording lacks: further links of files, and targets of links that
-/// were never read. Calls on /proc are never replayed, so no call sees them.
-const HIDDEN: &[u8] = b"/proc/reenact";
-/// Most hidden names of one file.
-const LINKS_MAX: usize = 64;
 /// Name of the entry put into a directory that was not empty.
 const SOMETHING: &str = ".never-seen";
 /// Devices of the machine that are bound into the jail.
@@ -44,7 +40,7 @@ pub fn assemble(
     fill: &Fill,
 ) -> Result<Built, ImageError> {
     let names = count_names(tree);
-    hide(tree, &names)?;
+    hidden::hide(tree, &names)?;
     let names = count_names(tree);
     let mut assembly =
         Assembly { tree, staging, fill, built: Built::default(), names, made: HashSet::new() };
@@ -84,61 +80,6 @@ fn count_names(tree: &Tree) -> HashMap<NodeId, usize> {
         }
     }
     names
-}
-
-/// Adds hidden names for files that lack names.
-fn hide(tree: &mut Tree, names: &HashMap<NodeId, usize>) -> Result<(), TooMany> {
-    let named = |id: &NodeId| tree.node(*id).initial && names.contains_key(id);
-    let mut left: Vec<NodeId> = tree.ids().filter(named).collect();
-    let mut number = 0;
-    while let Some(id) = left.pop() {
-        let node = tree.node(id);
-        // Files that are not counted got their only name here.
-        let has = names.get(&id).copied().unwrap_or(1);
-        if node.kind == NodeKind::Link && node.target.is_none() {
-            let through = node.through.map(|through| tree.find(through));
-            let known = through.and_then(|through| tree.path_at_first(through));
-            number += 1;
-            let name = format!("link-{number}");
-            let hidden = [HIDDEN, name.as_bytes()].join(&b'/');
-            let hidden: Vec<Name> =
-                hidden.split(|&c| c == b'/').skip(1).map(|part| part.into()).collect();
-            let from = tree.path_at_first(id).unwrap_or_default();
-            let target = relative(&from, known.as_ref().unwrap_or(&hidden));
-            tree.node_mut(id).target = Some(target);
-            let is_placed = |through: &NodeId| known.is_some() || !tree.node(*through).initial;
-            if let Some(through) = through.filter(|through| !is_placed(through)) {
-                hidden_name(tree, &name, through)?;
-                left.push(through);
-            }
-        } else if node.kind == NodeKind::File {
-            let links = node.about.links.unwrap_or(1) as usize;
-            for _ in 0..links.saturating_sub(has).min(LINKS_MAX) {
-                number += 1;
-                hidden_name(tree, &format!("name-{number}"), id)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn hidden_name(tree: &mut Tree, name: &str, id: NodeId) -> Result<(), TooMany> {
-    let mut directory = NodeId::ROOT;
-    for part in HIDDEN.split(|&c| c == b'/').filter(|part| !part.is_empty()) {
-        directory = match tree.directory(directory).and_then(|d| d.had.get(part)) {
-            Some(&known) => tree.find(known),
-            None => {
-                let spot = Spot::named(directory, part);
-                tree.there(&spot, NodeKind::Directory, true)?
-            }
-        };
-    }
-    let name: Name = name.as_bytes().into();
-    if let Some(directory) = tree.directory_mut(directory) {
-        directory.had.insert(name.clone(), id);
-    }
-    tree.node_mut(id).was.push((directory, name));
-    Ok(())
 }
 
 /// Whether the image contains a path.

@@ -32,6 +32,22 @@ impl Tree {
         Ok(self.find(known))
     }
 
+    /// Whether a file was there before, and no call has named it: it was reached through a link.
+    pub fn is_nameless(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.initial && node.names == 0 && node.was.is_empty()
+    }
+
+    /// Two files with one inode, of which at least one has no name, are one. Returns it.
+    pub fn reached(&mut self, known: NodeId, newer: NodeId) -> NodeId {
+        let (known, newer) = (self.find(known), self.find(newer));
+        let (named, other) = if self.is_nameless(known) { (newer, known) } else { (known, newer) };
+        if self.node(named).initial {
+            self.absorb(named, other);
+        }
+        self.find(newer)
+    }
+
     /// A file that seemed to be created existed before the recording.
     fn was_there(&mut self, id: NodeId) {
         let node = self.node_mut(id);

@@ -283,7 +283,13 @@ impl Fold<'_> {
         }
         if self.tree.node(node).inode.is_none() {
             let known = self.tree.by_inode.get(&inode).copied().map(|id| self.tree.find(id));
-            match known.filter(|known| *known != node && self.tree.node(*known).names > 0) {
+            let known = known.filter(|known| *known != node);
+            let nameless = |id: NodeId| self.tree.is_nameless(id);
+            match known.filter(|known| nameless(*known) || self.tree.node(*known).names > 0) {
+                Some(known) if nameless(known) || nameless(node) => {
+                    node = self.tree.reached(known, node);
+                    self.tree.by_inode.insert(inode, node);
+                }
                 Some(known) if self.tree.node(known).initial => {
                     node = self.tree.same(known, node, told.nlink)?;
                 }

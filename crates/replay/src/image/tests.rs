@@ -302,6 +302,32 @@ fn links_lead_where_they_led() {
 }
 
 #[test]
+fn texts_of_links_that_were_not_read_have_their_length() {
+    let mut r = Recording::new("/w");
+    let link = |inode, length| stat(1, inode, 0o120777).size(length);
+    // What it leads to is named before it, or after it.
+    r.lstat("first", stat(1, 5, 0o040700));
+    r.lstat("to-first", link(20, 5));
+    r.stat("to-first", stat(1, 5, 0o040700));
+    r.lstat("to-later", link(21, 7));
+    r.stat("to-later", stat(1, 6, 0o100644).size(3));
+    r.lstat("later", stat(1, 6, 0o100644).size(3));
+    // One link leads to another.
+    r.lstat("by", link(22, 8));
+    r.stat("by", stat(1, 5, 0o040700));
+    r.lstat("to", link(23, 2));
+    r.stat("to", stat(1, 5, 0o040700));
+    r.lstat("not-followed", link(24, 9));
+    let image = r.image();
+    let text = |name: &str| fs::read_link(image.path(name)).unwrap().display().to_string();
+    let texts = ["w/to-first", "w/to-later", "w/by", "w/to", "w/not-followed"].map(text);
+    assert_eq!(texts[..4], ["first", "./later", ".//first", "by"]);
+    assert_eq!(texts[4].len(), 9);
+    assert!(image.path("w/to").is_dir() && image.path("w/to-later").is_file());
+    assert!(!image.path("w/not-followed").exists());
+}
+
+#[test]
 fn directories_are_followed_by_descriptor() {
     let mut r = Recording::new("/w");
     r.open("d", O_DIRECTORY, 3).told(stat(1, 5, 0o040700));
