@@ -3,6 +3,7 @@
 //     loops getppid COUNT
 //     loops write|read SIZE COUNT FILE     content repeats over 64 MiB
 //     loops distinct COUNT FILE            4-KiB writes, no two alike
+//     loops think COUNT STEPS FILE [sync]  4-KiB writes, each after so many steps of computing
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -43,6 +44,18 @@ int main(int argc, char **argv) {
             for (int k = 0; k < 512; k++) page[k] = next_word();
             // Always over the same 64 MiB: the file itself costs the same every time.
             need(pwrite(fd, page, sizeof page, (size_t)i * sizeof page % SPAN) == sizeof page, "pwrite");
+        }
+        return 0;
+    }
+    if (strcmp(argv[1], "think") == 0 && argc >= 5) {
+        uint64_t page[512] = {0};
+        long steps = atol(argv[3]);
+        int fd = open(argv[4], O_RDWR | O_CREAT, 0600);
+        need(fd >= 0, argv[4]);
+        for (long i = 0, count = atol(argv[2]); i < count; i++) {
+            for (long k = 0; k < steps; k++) page[k % 512] += next_word();
+            need(pwrite(fd, page, sizeof page, (size_t)i * sizeof page % SPAN) == sizeof page, "pwrite");
+            if (argc > 5) need(fdatasync(fd) == 0, "fdatasync");
         }
         return 0;
     }

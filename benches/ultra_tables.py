@@ -128,7 +128,7 @@ def tables(kept):
         if measured:
             of = f"--scale {kept.common['scale']:g} --repeat {kept.common['repeat']}"
             load = max(one["load"] for one in measured)
-            busy = f" The load was {load:.1f} before: figures of a busy machine." if load > 0.5 else ""
+            busy = f" The load was up to {load:.1f} when a part began, the parts before it included."
             lines += ["", f"Measured with `{of}` on {measured[-1]['machine']}.{busy}"]
         told[part] = "\n".join(lines) + "\n"
     return told

@@ -207,6 +207,29 @@ fn is_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(), Complaint>
         place.run(place.command(&stage.reenact).args(["stat", "events", "k.rnt", "--json"]))?;
     let stat: Value = serde_json::from_slice(&outcome.stdout).map_err(|error| error.to_string())?;
     ensure!(stat["event_count"].as_u64() == Some(kernel.len() as u64), "{}", stat["event_count"]);
+    times_of_some(stage, place)
+}
+
+/// Processes, threads and CPUs are chosen of those whose time is told.
+fn times_of_some(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let told = |words: &[&str]| {
+        let all = ["stat", "cpu", "k.rnt", "--json"];
+        let outcome = place.run(place.command(&stage.reenact).args(all).args(words))?;
+        serde_json::from_slice::<Value>(&outcome.stdout).map_err(|error| error.to_string())
+    };
+    let ids = |stat: &Value, table: &str, id: &str| -> Vec<u64> {
+        let rows = stat[table].as_array().into_iter().flatten();
+        rows.filter_map(|row| row[id].as_u64()).collect()
+    };
+    let (whole, of_cpu) = (told(&[])?, told(&["--cpu", "0"])?);
+    let cpus = |stat: &Value| stat["cpus"].as_array().map_or(0, Vec::len);
+    ensure!(cpus(&whole) > 1, "{}", whole["cpus"]);
+    ensure!(cpus(&of_cpu) == 1 && of_cpu["cpus"][0]["cpu"] == "cpu0", "{}", of_cpu["cpus"]);
+    let pid = ids(&whole, "cpu_processes", "pid").first().copied().ok_or("no process")?;
+    let of_one = told(&["--pid", &pid.to_string()])?;
+    ensure!(ids(&of_one, "cpu_processes", "pid") == [pid], "{}", of_one["cpu_processes"]);
+    let threads = ids(&of_one, "cpu_threads", "pid");
+    ensure!(!threads.is_empty() && threads.iter().all(|of| *of == pid), "{threads:?}");
     Ok(())
 }
 

@@ -59,6 +59,12 @@ impl Conditions {
         !(self.needs_world() || !any_kind || self.failed || any_time)
     }
 
+    /// Returns true if the conditions name processes, threads, CPUs and an end, and nothing else.
+    pub fn only_name_whom(&self) -> bool {
+        let (pids, tids, cpus) = (Vec::new(), Vec::new(), Vec::new());
+        Conditions { pids, tids, cpus, until_ns: None, ..self.clone() }.accepts_all()
+    }
+
     /// Returns true if there is a condition that only calls can meet.
     fn is_about_calls(&self) -> bool {
         let by_name = self.calls.is_some() || !self.paths.is_empty();

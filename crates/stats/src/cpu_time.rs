@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use model::Conditions;
 use model::scheduling::{Doing, Scheduling, Thread, Times};
 
 use crate::kernel_counts::cpu_name;
@@ -15,18 +16,25 @@ pub static VIEW: ViewRow = ViewRow {
     name: "cpu",
     about: "Where the time of processes, threads and CPUs went: running, runnable, blocked on what",
     look: |look| {
-        let times = CpuTime(Scheduling::new(&model::kernel_layouts(look.trace)));
+        let times = CpuTime {
+            all: Scheduling::new(&model::kernel_layouts(look.trace)),
+            conditions: look.conditions,
+        };
         Ok(look.watch(times, |fold, _| fold.sheet()))
     },
 };
 
 /// The fold.
-pub struct CpuTime(Scheduling);
+struct CpuTime<'a> {
+    /// Of everybody: who waits for whom is not known otherwise.
+    all: Scheduling,
+    conditions: &'a Conditions,
+}
 
-impl Watch for CpuTime {
+impl Watch for CpuTime<'_> {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let moment = visit.moment;
-        self.0.event(moment.event, moment.enter_ns, moment.exit_ns, moment.tid, &mut ());
+        self.all.event(moment.event, moment.enter_ns, moment.exit_ns, moment.tid, &mut ());
     }
 }
 
@@ -87,13 +95,22 @@ impl Sum {
     }
 }
 
-impl CpuTime {
+impl CpuTime<'_> {
+    /// Whether somebody is to be told of: an empty list stands for all.
+    fn is_chosen(list: &[u32], id: u32) -> bool {
+        list.is_empty() || list.contains(&id)
+    }
+
     /// Returns the result as tables.
     fn sheet(mut self) -> Sheet {
-        self.0.finish(&mut ());
-        let of_all: Vec<&Thread> =
-            self.0.threads().filter(|thread| self.0.is_told(thread)).collect();
+        self.all.finish(&mut ());
         let process_of = |thread: &Thread| thread.pid.unwrap_or(thread.id);
+        let is_chosen = |thread: &&Thread| {
+            self.all.is_told(thread)
+                && Self::is_chosen(&self.conditions.tids, thread.id)
+                && Self::is_chosen(&self.conditions.pids, process_of(thread))
+        };
+        let of_all: Vec<&Thread> = self.all.threads().filter(is_chosen).collect();
         let mut processes: HashMap<u32, Sum> = HashMap::new();
         for thread in &of_all {
             let pid = process_of(thread);
@@ -108,8 +125,9 @@ impl CpuTime {
             row.extend(sum.cells());
             table.row(row);
         }
-        let (count, times, is_more) = self.0.forgotten();
-        if count > 0 {
+        let (count, times, is_more) = self.all.forgotten();
+        let is_of_all = self.conditions.pids.is_empty() && self.conditions.tids.is_empty();
+        if count > 0 && is_of_all {
             let name = b"(threads that ended, summed up)".to_vec();
             let sum = Sum { times: *times, threads: count, name, ..Sum::default() };
             let mut row = vec![Cell::Nothing, Cell::Name(sum.name.clone())];
@@ -131,7 +149,7 @@ impl CpuTime {
         }
         let on_cpu = of_all.iter().map(|thread| thread.times.sum(Doing::is_on_cpu));
         let on_cpu = on_cpu.fold(0, u64::saturating_add);
-        let of_recorder = self.0.threads().filter(|thread| self.0.is_recorders(thread));
+        let of_recorder = self.all.threads().filter(|thread| self.all.is_recorders(thread));
         let of_recorder = of_recorder.map(|thread| thread.times.sum(Doing::is_on_cpu));
         let of_recorder = of_recorder.fold(0, u64::saturating_add);
         Sheet {
@@ -155,7 +173,8 @@ impl CpuTime {
 
     fn cpus(&self) -> Table {
         let mut cpus = Table::new("cpus", "CPUs", &CPU_COLUMNS);
-        for (number, cpu) in self.0.cpus() {
+        let of_these = |(number, _): &(u32, _)| Self::is_chosen(&self.conditions.cpus, *number);
+        for (number, cpu) in self.all.cpus().filter(of_these) {
             let times = cpu.times();
             let of =
                 [times.user_ns, times.kernel_ns, times.irq_ns, times.softirq_ns, times.idle_ns];
@@ -180,12 +199,22 @@ impl CpuTime {
              programs, or of the kernel. Child: another process."
                 .into(),
         ];
-        match self.0.scope() {
+        match self.all.scope() {
             Some(scope) if !scope.is_whole => notes.push(
                 "Only some threads were recorded: CPUs have what was seen of them while these ran."
                     .into(),
             ),
             _ => {}
+        }
+        if !self.conditions.cpus.is_empty() {
+            notes.push("--cpu chooses CPUs: threads have their times on all of them.".into());
+        }
+        if !self.conditions.only_name_whom() {
+            notes.push(
+                "Processes, threads, CPUs and an end (--until) can be chosen here; whatever else was asked \
+                 for leaves out nothing."
+                    .into(),
+            );
         }
         if is_more {
             notes.push("There were too many threads at a time: some are left out.".into());

@@ -67,6 +67,28 @@ const RENEWED: &[&str] = &["bench.0.0"];
 const PACE_MARK: f64 = 0.02;
 const START_NS_MARK: f64 = 100_000.0;
 
+/// Programs whose threads compute between calls, replayed with that time: calls and computing together must
+/// take as long as the program did when nothing recorded it.
+const THINKING: &[Workload] = &[
+    Workload {
+        name: "computes",
+        command: |bench| bench.loops(&["think", "2000", "500000", "loop.data"]),
+        ..THINKER
+    },
+    Workload {
+        name: "waits for the disk",
+        command: |bench| bench.loops(&["think", "2000", "0", "loop.data", "sync"]),
+        ..THINKER
+    },
+    Workload {
+        name: "does both",
+        command: |bench| bench.loops(&["think", "1000", "500000", "loop.data", "sync"]),
+        ..THINKER
+    },
+];
+const THINKER: Workload = Workload { prepare: workloads::build_loops, ..workloads::PLAIN };
+const THINK_MARK: f64 = 0.03;
+
 /// Figures of a run of a program or replay.
 #[derive(Clone, Copy)]
 struct Run {
@@ -103,6 +125,7 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     let mut missed = Vec::new();
     loops(&reenact, runs, &mut missed)?;
     works(&reenact, runs, &mut missed)?;
+    thinking(&reenact, runs, &mut missed)?;
     if missed.is_empty() { Ok(()) } else { Err(format!("marks missed:\n{}", missed.join("\n"))) }
 }
 
@@ -267,6 +290,36 @@ fn works(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Co
         if late_ns > START_NS_MARK {
             let late = late_ns / 1e3;
             missed.push(format!("{} at the recorded pace: {late:.0} us late", work.name));
+        }
+    }
+    Ok(())
+}
+
+fn thinking(reenact: &Path, runs: usize, missed: &mut Vec<String>) -> Result<(), Complaint> {
+    let place = directory(None)?;
+    let dir = place.path().to_path_buf();
+    let bench = Bench::new(dir.clone(), dir, reenact)?;
+    println!("\nwith the time that threads computed; medians of {runs} pairs, in seconds");
+    println!("{:<20} {:>9} {:>9} {:>8} {:>6}", "", "untraced", "replayed", "off by", "mark");
+    for work in THINKING {
+        let Some(trace) = record(&bench, work, &[])? else { continue };
+        let (mut alone, mut replayed) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            bench.remove(&["loop.data"])?;
+            alone.push(measured(&(work.command)(&bench), &bench.dir)?.wall_s);
+            let run = replay(&bench.reenact, &trace, &bench.dir, &["--pace", "think"])?;
+            replayed.push(run.parts_s[1]);
+        }
+        let (alone, replayed) = (measure::middle(alone), measure::middle(replayed));
+        let off = replayed / alone - 1.0;
+        println!(
+            "{:<20} {alone:>9.3} {replayed:>9.3} {:>6.1} % {:>4.0} %",
+            work.name,
+            off * 100.0,
+            THINK_MARK * 100.0
+        );
+        if off.abs() > THINK_MARK {
+            missed.push(format!("{}, with its own time: {:.1} % off", work.name, off * 100.0));
         }
     }
     Ok(())
