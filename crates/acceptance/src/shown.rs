@@ -61,6 +61,8 @@ pub struct Info {
     pub lost: u64,
     /// Number of gap records.
     pub gaps: u64,
+    /// What they are, as JSON, for messages.
+    pub gap_list: String,
     /// Total number of calls.
     pub calls: u64,
     /// Counts by call name.
@@ -129,6 +131,7 @@ impl Info {
             complete: value["complete"].as_bool().ok_or("info --json: complete is no bool")?,
             lost: natural(value, "lost")?,
             gaps: natural(value, "gaps")?,
+            gap_list: value["gap_list"].to_string(),
             calls: natural(value, "calls")?,
             by_call,
             data_bytes: natural(value, "data_bytes")?,

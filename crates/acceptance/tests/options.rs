@@ -77,6 +77,7 @@ fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         (&["-o", trace, "--force", "--", "./not-executable"], 126),
         (&["-o", trace, "--force", "--", "."], 126),
         (&["-o", trace, "--force", "--", ""], 127),
+        (&["-o", trace, "--force", "--", "not-executable"], 127),
         (&["-o", trace, "--force", "--", "./no-interpreter"], 126),
         (&["-o", "/no/such/folder/x.rnt", "--", "true"], 125),
         (&["--no-such-option", "--", "true"], 125),
@@ -93,6 +94,8 @@ fn exit_codes(stage: &Stage, place: &Place) -> Result<(), Complaint> {
         let missing = words.contains(&"./no-interpreter");
         ensure!(!missing || said.contains("its interpreter /no/such/interpreter: "), "{said}");
         ensure!(!words.contains(&"") || said.contains("cannot run ''"), "{said}");
+        let is_beside = words.contains(&"not-executable");
+        ensure!(!is_beside || said.contains("in this directory: ./not-executable"), "{said}");
     }
     // Less address space than the shared memory needs.
     let limited = format!("ulimit -v 200000; exec {} record true", stage.reenact.display());

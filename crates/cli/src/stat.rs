@@ -194,6 +194,7 @@ fn chosen(words: &[PathBuf]) -> Result<(&'static ViewRow, PathBuf), Failure> {
         [first, second, ..] => match (view(first), view(second)) {
             (Some(view), _) => (view, Some(second)),
             (None, Some(view)) if is_input(first) => (view, Some(first)),
+            (None, None) if is_input(first) => (named(&second.to_string_lossy())?, Some(first)),
             (None, _) => (named(&first.to_string_lossy())?, Some(second)),
         },
     };
@@ -298,6 +299,21 @@ pub mod tests {
     use trace::Trace;
 
     use super::*;
+
+    #[test]
+    fn views_and_traces_come_in_either_order() {
+        let here = std::env::current_exe().unwrap();
+        let words =
+            |all: &[&Path]| chosen(&all.iter().map(|word| word.to_path_buf()).collect::<Vec<_>>());
+        for all in [[&here, Path::new("files")], [Path::new("files"), &here]] {
+            let (view, path) = words(&all).ok().unwrap();
+            assert_eq!((view.name, &path), ("files", &here));
+        }
+        for all in [[&here, Path::new("flies")], [Path::new("flies"), &here]] {
+            let Err(Failure::Usage(said)) = words(&all) else { panic!("taken") };
+            assert_eq!(said, "unknown view 'flies'; did you mean 'files'?");
+        }
+    }
 
     /// Makes a view of a trace and formats it in all formats.
     pub fn look(trace: &Trace, round: u64) {

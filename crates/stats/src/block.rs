@@ -27,7 +27,7 @@ pub static VIEW: ViewRow = ViewRow {
     about: "Requests to disks: latency of devices, how many at a time, by which process and file",
     look: |look| {
         let fold = Block::new(&model::kernel_layouts(look.trace));
-        Ok(look.watch(fold, |fold, _| fold.sheet()))
+        Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
 

@@ -20,7 +20,7 @@ pub static VIEW: ViewRow = ViewRow {
             all: Scheduling::new(&model::kernel_layouts(look.trace)),
             conditions: look.conditions,
         };
-        Ok(look.watch(times, |fold, _| fold.sheet()))
+        Ok(look.of_kernel(look.watch(times, |fold, _| fold.sheet())))
     },
 };
 

@@ -32,7 +32,7 @@ pub static VIEW: ViewRow = ViewRow {
     about: "Pages of files: moved by read-ahead and write-back, beside those read and touched",
     look: |look| {
         let fold = FilePages::new(&model::kernel_layouts(look.trace));
-        Ok(look.watch(fold, |fold, _| fold.sheet()))
+        Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
 

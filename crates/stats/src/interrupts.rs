@@ -26,7 +26,7 @@ pub static VIEW: ViewRow = ViewRow {
     about: "Interrupts and their second halves: how many, how long, on which CPU",
     look: |look| {
         let fold = Interrupts::new(&model::kernel_layouts(look.trace));
-        Ok(look.watch(fold, |fold, _| fold.sheet()))
+        Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
 

@@ -25,9 +25,9 @@ pub static VIEW: ViewRow = ViewRow {
         let make = || Counter::new(&model::kernel_layouts(look.trace));
         if look.conditions.events.is_some() {
             let (fold, unread) = pass::fold_in_order(look.trace, look.conditions, make());
-            return Ok((fold.finish().sheet(), unread));
+            return Ok(look.of_kernel((fold.finish().sheet(), unread)));
         }
-        Ok(look.fold(make, |fold| fold.finish().sheet()))
+        Ok(look.of_kernel(look.fold(make, |fold| fold.finish().sheet())))
     },
 };
 

@@ -103,6 +103,16 @@ impl Look<'_> {
         (finish(fold), unread)
     }
 
+    /// Says so where what was found is of the kernel's events, and there are none.
+    pub fn of_kernel(&self, (mut sheet, unread): (Sheet, Unread)) -> (Sheet, Unread) {
+        if model::kernel_layouts(self.trace).iter().next().is_none() {
+            let none =
+                "This recording has no events of the kernel: `reenact record --kernel` has them.";
+            sheet.notes.insert(0, none.into());
+        }
+        (sheet, unread)
+    }
+
     /// Makes a pass in order.
     pub fn watch<W: Watch>(
         &self,

@@ -33,7 +33,7 @@ pub static VIEW: ViewRow = ViewRow {
         let mut fold = Waits::new(&model::kernel_layouts(look.trace));
         fold.found.of = wanted.copied();
         fold.found.since = look.conditions.since_ns.unwrap_or(0);
-        Ok(look.watch(fold, |mut fold, _| fold.finish(&mut ()).0))
+        Ok(look.of_kernel(look.watch(fold, |mut fold, _| fold.finish(&mut ()).0)))
     },
 };
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 
@@ -10,7 +10,7 @@ use crate::Error;
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The program could not be executed.
-    #[error("cannot run {}: {source}", shown(program))]
+    #[error("cannot run {}: {source}{}", shown(program), beside(program, source))]
     Program {
         /// Name of the program.
         program: OsString,
@@ -38,6 +38,15 @@ pub enum LaunchError {
     /// The recorder could not start it.
     #[error(transparent)]
     Ours(#[from] Error),
+}
+
+/// Where a name is not found in PATH, but in this directory, says how to name it.
+fn beside(program: &OsStr, error: &io::Error) -> String {
+    let is_name = !program.as_encoded_bytes().contains(&b'/');
+    match error.kind() == io::ErrorKind::NotFound && is_name && Path::new(program).is_file() {
+        true => format!("; there is one in this directory: ./{}", program.display()),
+        false => String::new(),
+    }
 }
 
 /// Quotes an empty name for messages.

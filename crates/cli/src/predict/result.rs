@@ -231,6 +231,9 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
         writeln!(out, "{name}: {different} results did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
+    if different == 0 {
+        writeln!(out, "{name}: all results that were compared are as recorded")?;
+    }
     if let Some([recorded, counted]) = run.outside_s.filter(|[recorded, _]| *recorded >= OUTSIDE_S)
     {
         let counts =
