@@ -14,7 +14,7 @@ static struct ring ring;
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER, taking = PTHREAD_MUTEX_INITIALIZER;
 static int file;
 static char out[SUBMITTERS][EACH][BLOCK], in[SUBMITTERS][EACH][BLOCK];
-static _Atomic int asked, done_count;
+static _Atomic int asked, done_count, waits, is_cancelled;
 
 static void *submits(void *which) {
     long number = (long)which;
@@ -62,7 +62,8 @@ static void *waits_for_bytes(void *end) {
     static char bytes[BLOCK];
     next(&ring, IORING_OP_READ, *(int *)end, bytes, BLOCK, (uint64_t)-1)->user_data = 77;
     go(&ring, 1, 0);
-    usleep(20000);
+    waits = 1;
+    while (!is_cancelled) usleep(100);
     return NULL;
 }
 
@@ -72,11 +73,12 @@ static void cancelled(void) {
     struct io_uring_cqe done;
     CHECK(pipe(ends) == 0);
     CHECK(pthread_create(&thread, NULL, waits_for_bytes, ends) == 0);
-    usleep(5000);
+    while (!waits) usleep(100);
     struct io_uring_sync_cancel_reg reg = {.addr = 77, .timeout = {.tv_sec = -1, .tv_nsec = -1}};
     long ret = syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1);
     // Kernels before 6.0 do not have it.
     if (ret < 0) CHECK(errno == EINVAL && write(ends[1], "x", 1) == 1);
+    is_cancelled = 1;
     CHECK(pthread_join(thread, NULL) == 0);
     while (!take(&ring, &done)) go(&ring, 0, 1);
     CHECK(done.user_data == 77 && done.res == (ret < 0 ? 1 : -ECANCELED));

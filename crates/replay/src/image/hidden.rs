@@ -69,7 +69,7 @@ fn is_longer(tree: &Tree, link: NodeId, target: &[u8]) -> bool {
 fn nowhere(tree: &Tree, link: NodeId) -> Option<Vec<u8>> {
     let node = tree.node(link);
     let length = usize::try_from(node.about.length?).ok().filter(|length| *length <= NAME_MAX)?;
-    let directory = tree.directory(tree.find(node.home.as_ref()?.0))?;
+    let directory = tree.directory(tree.find(node.was.first()?.0))?;
     let free = |name: &Vec<u8>| {
         !directory.had.contains_key(&name[..]) && !directory.entries.contains_key(&name[..])
     };
@@ -81,7 +81,7 @@ type Beside = (NodeId, NodeId, u64);
 
 fn beside(tree: &Tree, link: NodeId, length: u64) -> Option<Beside> {
     let node = tree.node(link);
-    Some((tree.find(node.home.as_ref()?.0), tree.find(node.through?), length))
+    Some((tree.find(node.was.first()?.0), tree.find(node.through?), length))
 }
 
 /// Links whose texts are longer than they were lead to what they led to by another link beside them, whose
@@ -94,13 +94,17 @@ fn lead_by_others(tree: &mut Tree, links: &[NodeId]) {
         }
     }
     let links: HashSet<NodeId> = links.iter().copied().collect();
-    let is_known = |id: &NodeId| tree.node(*id).kind == NodeKind::Link && !links.contains(id);
+    // Those that the program made are not there yet.
+    let is_known = |id: &NodeId| {
+        let node = tree.node(*id);
+        node.kind == NodeKind::Link && node.initial && !links.contains(id)
+    };
     let mut known: Vec<NodeId> = match waiting.is_empty() {
         true => Vec::new(),
         false => tree.ids().filter(is_known).collect(),
     };
     while let Some(id) = known.pop() {
-        let Some((_, name)) = tree.node(id).home.clone() else { continue };
+        let Some((_, name)) = tree.node(id).was.first().cloned() else { continue };
         let Some(key) = beside(tree, id, name.len() as u64) else { continue };
         for link in waiting.remove(&key).unwrap_or_default() {
             tree.node_mut(link).target = Some(name.to_vec());

@@ -318,6 +318,12 @@ fn texts_of_links_that_were_not_read_have_their_length() {
     r.lstat("to", link(23, 2));
     r.stat("to", stat(1, 5, 0o040700));
     r.lstat("not-followed", link(24, 9));
+    // A link of the program's own is none to lead by, nor is a name that one got later.
+    r.paths("symlink", &["first", "mine"], 0);
+    r.stat("mine", stat(1, 5, 0o040700));
+    r.paths("rename", &["by", "four"], 0);
+    r.lstat("four-long", link(25, 4));
+    r.stat("four-long", stat(1, 5, 0o040700));
     let image = r.image();
     let text = |name: &str| fs::read_link(image.path(name)).unwrap().display().to_string();
     let texts = ["w/to-first", "w/to-later", "w/by", "w/to", "w/not-followed"].map(text);
@@ -325,6 +331,7 @@ fn texts_of_links_that_were_not_read_have_their_length() {
     assert_eq!(texts[4].len(), 9);
     assert!(image.path("w/to").is_dir() && image.path("w/to-later").is_file());
     assert!(!image.path("w/not-followed").exists());
+    assert!(image.path("w/four-long").is_dir());
 }
 
 #[test]
