@@ -67,6 +67,8 @@ class Work:
     needs = ()
     # Why it cannot be executed again, if so.
     never_again = None
+    # Under strace it is so much smaller, and its time multiplied.
+    strace_share = 1
 
     def __init__(self, name, folder, scale):
         self.name, self.scale = name, scale
@@ -76,6 +78,12 @@ class Work:
     def missing(self):
         """Returns what is not installed."""
         return [name for name in self.needs if not shutil.which(name) and not os.path.exists(name)]
+
+    def for_strace(self):
+        """Returns what is run under strace."""
+        if self.strace_share == 1:
+            return self
+        return type(self)(self.name, os.path.dirname(self.folder), self.scale * self.strace_share)
 
     def make_once(self):
         """Makes what it needs, unless that was done before."""
@@ -122,6 +130,7 @@ class Getpid(Work):
     """A loop of the cheapest call."""
 
     needs = ("gcc",)
+    strace_share = 1 / 100
 
     def make(self):
         with open(f"{self.folder}/loop.c", "w") as out:

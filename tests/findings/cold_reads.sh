@@ -1,5 +1,6 @@
 # A file is read that is not in the cache, here and there.
-# first: reading
+# first: cold_reads
+# may: metadata
 # never: syncs computes small_reads rereads
 # needs: python3
 
@@ -16,7 +17,7 @@ os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 blocks = list(range(48000))
 random.shuffle(blocks)
-for block in blocks[:3000]:
+for block in blocks[:9000]:
     os.pread(fd, 4096, block * 4096)
 '
 }

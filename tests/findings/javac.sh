@@ -1,7 +1,7 @@
 # A compiler that loads its classes.
 # first: computes
 # never: syncs
-# may: thread_waits lock_waits
+# may: thread_waits lock_waits single_threaded
 # needs: javac
 
 prepare() {

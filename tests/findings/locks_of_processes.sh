@@ -1,7 +1,7 @@
 # Four processes take turns under a lock, and compute while they hold it.
 # first: computes lock_waits
 # also: lock_waits
-# may: computes
+# may: single_threaded computes
 # never: syncs sleeps
 # needs: python3
 

@@ -1,6 +1,6 @@
 # A wheel of 600 modules is installed.
 # first: computes
-# may: metadata writing reading missing_files unsafe_renames
+# may: metadata writing reading cold_reads missing_files unsafe_renames
 # never: syncs
 # needs: pip3
 

@@ -1,6 +1,6 @@
 # A word in 8,000 small files.
 # first: metadata
-# may: reading
+# may: reading cold_reads
 # never: syncs computes
 
 prepare() {

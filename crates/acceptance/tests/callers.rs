@@ -24,6 +24,7 @@ fn main() -> ExitCode {
             });
         }
         trials.add("one_of_them", Who::User, no_compiler, one_of_them);
+        trials.add("known_function_in_a_library", Who::User, no_compiler, in_library);
         trials.add("of_children", Who::User, no_compiler, of_children);
         trials.add("refused", Who::User, None, refused);
         Ok(())
@@ -72,6 +73,36 @@ fn chains(text: &str) -> Vec<Vec<String>> {
         }
     }
     all
+}
+
+/// A library without names but that of the function that it exports, which calls one that writes.
+const LIBRARY: &str = "#include <unistd.h>
+static __attribute__((noinline)) void without_name(void) {
+    for (int n = 0; n < 200; n++) if (write(1, \"x\", 1) != 1) _exit(1);
+}
+void exported(void) { without_name(); __asm__ volatile(\"\"); }
+";
+const ITS_USER: &str = "void exported(void); int main(void) { exported(); return 0; }";
+
+/// Of callers in one file that whose function is known says more than one without a name.
+fn in_library(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    for (name, text) in [("library.c", LIBRARY), ("chain.c", ITS_USER)] {
+        std::fs::write(place.work().join(name), text).map_err(|error| error.to_string())?;
+    }
+    let shared = ["-O1", "-g0", "-s", "-fPIC", "-shared", "-o", "library.so", "library.c"];
+    let user = ["-O1", "-o", "chain", "chain.c", "./library.so"];
+    for words in [&shared[..], &user] {
+        place.run(place.command("gcc").args(words))?.success("gcc")?;
+    }
+    record(stage, &place, &["--stack"], &["./chain"])?;
+    let sites = ask(stage, &place, &["stat", "sites", "--json"])?.text();
+    let sites: Value = serde_json::from_str(&sites).map_err(|error| error.to_string())?;
+    let mut rows = sites["call_sites"].as_array().into_iter().flatten();
+    let writes = rows.find(|row| row["call"] == "write" && row["count"] == 200);
+    let function = writes.and_then(|row| row["function"].as_str());
+    ensure!(function.is_some_and(|name| name.starts_with("exported")), "{sites}");
+    Ok(())
 }
 
 fn chain(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {

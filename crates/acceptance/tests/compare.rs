@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         trials.add_for_both("every_difference_is_named", None, every_difference_is_named);
         trials.add_for_both("two_trees", None, two_trees);
         trials.add_for_both("without_a_manifest", None, without_a_manifest);
+        trials.add_for_both("files_with_other_names", None, files_with_other_names);
         Ok(())
     })
 }
@@ -238,6 +239,41 @@ fn two_trees(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let expected = [("/file", "size"), ("/new", "type")];
     let expected = expected.map(|(path, what)| (path.to_string(), what.to_string()));
     ensure!(code == Some(DIFFERENT) && found == expected, "{code:?}: {found:?}");
+    Ok(())
+}
+
+/// `--same`: what two versions of a program keep in places of their own is compared.
+fn files_with_other_names(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let version = |number: u32, content: &str| {
+        let line = format!("mkdir v{number} && echo {content} > v{number}/data && echo > other");
+        record(&place, stage, &format!("v{number}.rnt"), &["--", "sh", "-c", &line])
+    };
+    let (one, two, three) = (version(1, "a")?, version(2, "a")?, version(3, "b")?);
+    let said = |b: &Path, more: &[&str]| -> Result<(Value, Option<i32>), Complaint> {
+        let mut command = place.command(&stage.reenact);
+        let output = command.arg("compare").arg(&one).arg(b).arg("--json").args(more).output();
+        let output = output.map_err(|error| error.to_string())?;
+        let json = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        Ok((json, output.status.code()))
+    };
+    let (json, _) = said(&two, &[])?;
+    ensure!(json["unverified_count"] == 4, "without --same: {json}");
+    let (json, code) = said(&two, &["--same", "v1=v2"])?;
+    ensure!(code == Some(0) && json["unverified_count"] == 0, "{code:?}: {json}");
+    let work = place.work().display().to_string();
+    let absolute = format!("{work}/v1={work}/v3");
+    let (json, code) = said(&three, &["--same", &absolute])?;
+    let found = differences(&json, &place.work());
+    let expected = (format!("{work}/v3/data"), "content".to_string());
+    ensure!(code == Some(DIFFERENT) && found.contains(&expected), "{code:?}: {found:?}");
+    // The files that are there now.
+    let (json, code) = said(Path::new("/"), &["--same", &format!("{work}/v1/={work}/v2/")])?;
+    ensure!(code == Some(0) && json["different"] == 0, "{code:?}: {json}");
+    for bad in ["v1", "=v2", "v1=v2"] {
+        let (_, code) = said(Path::new("/"), &["--same", bad])?;
+        ensure!(code == Some(2), "--same {bad}: {code:?}");
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add_for_both("as_its_own_clock_says", None, as_its_own_clock_says);
         trials.add_for_both("computed_again", None, computed_again);
+        trials.add_for_both("of_all_threads_of_what_is_executed_again", None, of_all_threads);
         trials.add("not_wanted", Who::User, None, not_wanted);
         Ok(())
     })
@@ -55,6 +56,33 @@ fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let whole = known.iter().sum::<f64>() * within.len() as f64 / known.len() as f64;
     let share = whole / own;
     ensure!((0.97..1.03).contains(&share), "{whole} ns by the recording, {own} by its clock");
+    Ok(())
+}
+
+/// Also of a program that gets no area of its own, in which the CPU it runs on would stand.
+fn of_all_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let all = program::in_folder("tests/rerun")?;
+    let threads = all.into_iter().find(|program| program.name == "computing_threads");
+    let binary = threads.ok_or("tests/rerun has no computing_threads")?.build(stage)?;
+    for more in [&["--rerunnable"][..], &["--rerunnable", "--serialize"]] {
+        let trace = place.trace("threads.rnt");
+        let mut command = place.command(&stage.reenact);
+        command.args(["record", "--quiet", "--force"]).args(more).arg("--output").arg(&trace);
+        place.run(command.arg("--").arg(&binary))?.success("record")?;
+        let mut show = place.command(&stage.reenact);
+        show.args(["show", "--json", "--call", "getppid"]).arg(&trace);
+        let shown = place.run(&mut show)?.success("show")?.text();
+        let mut known = std::collections::BTreeMap::<u64, usize>::new();
+        for line in shown.lines() {
+            let call: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            let number = known.entry(call["tid"].as_u64().unwrap_or(0)).or_default();
+            *number += usize::from(call["user_ns"].as_u64().is_some_and(|ns| ns > 0));
+        }
+        ensure!(known.len() == 2, "{more:?}: calls of {} threads", known.len());
+        // Of 20; that of a thread that has lost its CPU for the first time is not.
+        ensure!(known.values().all(|number| *number >= 10), "{more:?}: {known:?}");
+    }
     Ok(())
 }
 

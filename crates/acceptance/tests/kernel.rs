@@ -27,6 +27,8 @@ type Check = fn(&Stage, &Place) -> Result<(), Complaint>;
 const BY_NUMBERS: &[(&str, Check)] = &[
     ("a_program_and_what_the_kernel_did", a_program_and_what_the_kernel_did),
     ("by_perf", by_perf),
+    ("the_recorder_is_none_of_the_machine", the_recorder_is_none_of_the_machine),
+    ("parts_and_gaps_are_not_made_up", parts_and_gaps_are_not_made_up),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
     ("pages_of_files_are_moved_and_touched", pages_of_files),
@@ -117,6 +119,100 @@ fn a_program_and_what_the_kernel_did(stage: &Stage, place: &Place) -> Result<(),
     let outcome = place.run(place.command(&stage.reenact).args(words))?;
     ensure!(outcome.status.success(), "{}", outcome.errors());
     is_what_the_kernel_did(stage, place)
+}
+
+/// A table of `stat --json`.
+fn table(
+    stage: &Stage,
+    place: &Place,
+    words: &[&str],
+    name: &str,
+) -> Result<Vec<Value>, Complaint> {
+    let words = [&["stat"], words, &["--json"]].concat();
+    let outcome = place.run(place.command(&stage.reenact).args(&words))?;
+    ensure!(outcome.status.success(), "{words:?}: {}", outcome.errors());
+    let sheet: Value = serde_json::from_slice(&outcome.stdout).map_err(|e| e.to_string())?;
+    Ok(sheet[name].as_array().cloned().unwrap_or_default())
+}
+
+fn record(stage: &Stage, place: &Place, words: &[&str]) -> Result<(), Complaint> {
+    let words = [&["record", "-q", "-f", "-o", "k.rnt"], words].concat();
+    let outcome = place.run(place.command(&stage.reenact).args(&words))?;
+    ensure!(outcome.status.success(), "{words:?}: {}", outcome.errors());
+    Ok(())
+}
+
+/// Its threads begin at all times, and what the kernel says of that is left out.
+fn the_recorder_is_none_of_the_machine(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let work = "for i in 1 2 3 4 5 6 7 8 9; do sh -c 'head -c 1000000 /dev/zero | wc -c'; done";
+    record(stage, place, &["--kernel=core", "--system", "--", "sh", "-c", work])?;
+    let threads = table(stage, place, &["cpu", "k.rnt"], "cpu_threads")?;
+    let (events, _) = shown(stage, place, "k.rnt")?;
+    // A process is chosen by its number, also where the kernel alone tells of it.
+    let counted = threads.iter().find(|thread| thread["name"] == "wc").ok_or("no wc")?;
+    let pid = counted["pid"].to_string();
+    let of_it = events.iter().filter(|event| event["type"] == "kernel");
+    let of_it = of_it.filter(|event| event["pid"] == counted["pid"]).count();
+    let counts = table(stage, place, &["events", "k.rnt", "--pid", &pid], "events")?;
+    let count: u64 = counts.iter().filter_map(|row| row["count"].as_u64()).sum();
+    ensure!(of_it > 10 && count == of_it as u64, "{of_it} events of {pid}, {count} counted");
+    let scope = events.iter().find(|event| event["type"] == "kernel_scope");
+    let recorder = &scope.ok_or("no scope")?["fields"]["recorder"];
+    let told = |event: &&Value| event["type"] == "kernel_task";
+    let own = events.iter().filter(told).filter(|event| event["fields"]["process"] == *recorder);
+    let own: Vec<&Value> = own.map(|event| &event["fields"]["task"]).collect();
+    ensure!(own.len() > 5, "the recorder's threads: {own:?}");
+    // Other recorders may run meanwhile: the names of threads alone do not tell.
+    let strangers = threads.iter().filter(|thread| own.contains(&&thread["tid"]));
+    let strangers: Vec<&Value> = strangers.collect();
+    ensure!(strangers.is_empty(), "{strangers:?}");
+    Ok(())
+}
+
+/// What is not in a trace is unknown: it is neither guessed nor taken from another time.
+fn parts_and_gaps_are_not_made_up(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    let sum = |rows: &[Value], key: &str| -> u64 {
+        rows.iter().filter_map(|row| row[key].as_u64()).sum()
+    };
+    record(stage, place, &["--kernel=exceptions", "--", "sh", "-c", PROGRAM])?;
+    let threads = table(stage, place, &["cpu", "k.rnt"], "cpu_threads")?;
+    ensure!(sum(&threads, "on_cpu_ns") == 0 && sum(&threads, "unknown_ns") > 0, "{threads:?}");
+
+    // Another format does not tell of whom all is there.
+    record(stage, place, &["--kernel=core", "--", "sh", "-c", PROGRAM])?;
+    for words in [
+        ["export", "k.rnt", "--to", "ctf", "--output", "k.ctf"].as_slice(),
+        &["import", "k.ctf", "-o", "back.rnt"],
+    ] {
+        let outcome = place.run(place.command(&stage.reenact).args(words))?;
+        ensure!(outcome.status.success(), "{words:?}: {}", outcome.errors());
+    }
+    let threads = table(stage, place, &["cpu", "back.rnt"], "cpu_threads")?;
+    ensure!(sum(&threads, "on_cpu_ns") == 0 && sum(&threads, "unknown_ns") > 0, "{threads:?}");
+
+    record(stage, place, &["--kernel=core", "--system", "--", "sh", "-c", PROGRAM])?;
+    let calls = table(stage, place, &["where", "k.rnt", "--call", "fsync"], "call_states")?;
+    ensure!(calls.len() == 1 && calls[0]["call"] == "fsync", "{calls:?}");
+    let (events, _) = shown(stage, place, "k.rnt")?;
+    let sleep = events.iter().find(|event| event["call"] == "clock_nanosleep");
+    let from = sleep.and_then(|call| call["enter_ns"].as_u64()).ok_or("no call of sleep")?;
+    let times = [format!("{from}ns"), format!("{}ns", from + 20_000_000)];
+    let cut = ["cut", "k.rnt", "-f", "-o", "part.rnt", "--since", &times[0], "--until", &times[1]];
+    let outcome = place.run(place.command(&stage.reenact).args(cut))?;
+    ensure!(outcome.status.success(), "{}", outcome.errors());
+    let cpus = table(stage, place, &["cpu", "part.rnt"], "cpus")?;
+    let of_cpus: Vec<u64> = cpus
+        .iter()
+        .map(|cpu| {
+            ["user_ns", "kernel_ns", "irq_ns", "softirq_ns", "idle_ns"]
+                .map(|key| cpu[key].as_u64().unwrap_or(0))
+                .iter()
+                .sum()
+        })
+        .collect();
+    ensure!(of_cpus.iter().all(|ns| *ns <= 21_000_000), "20 ms on each CPU: {of_cpus:?}");
+    ensure!(of_cpus.iter().sum::<u64>() > 15_000_000, "{of_cpus:?}");
+    Ok(())
 }
 
 /// Where tracefs can only be read, perf has the events.

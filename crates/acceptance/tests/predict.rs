@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         let fuse = (!std::path::Path::new("/dev/fuse").exists()).then_some("/dev/fuse");
         trials.add_for_both("in_a_directory", None, in_a_directory);
         trials.add_for_both("executed_again", None, executed_again);
+        trials.add_for_both("without_cpu_time", None, without_cpu_time);
         trials.add_for_both("a_command_that_fails", None, a_command_that_fails);
         let no_browser = trials::missing(&["chromium", "python3"]);
         trials.add("in_a_report", Who::User, no_browser, in_a_report);
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         trials.add("ultra", Who::Root, bench, ultra);
         trials.add("some_directories", Who::Root, image.or(fuse), some_directories);
         trials.add("with_little_memory", Who::Root, memory, with_little_memory);
+        trials.add("program_with_little_memory", Who::Root, memory, program_with_little_memory);
         trials.add("with_a_latency", Who::Root, fuse, with_a_latency);
         trials.add("as_files_are_used", Who::Root, fuse, as_files_are_used);
         Ok(())
@@ -68,6 +70,9 @@ assert open('was-there').read() == 'content', 'it is other content'
 assert len(os.listdir('made')) == 21
 os.fsync(os.open('big', os.O_RDWR))
 ";
+
+/// Enough for it, apart from pages of files.
+const PROGRAM_MEMORY: &str = "8M";
 
 struct Recorded {
     place: Place,
@@ -159,6 +164,19 @@ fn in_a_directory(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let error = number(one, "seconds") / number(actual, "seconds") - 1.0;
     let told = one["error"].as_f64().unwrap_or(f64::NAN);
     ensure!((told - error).abs() < 0.001, "{told} is not {error}");
+    let change = one["change"].as_f64().ok_or_else(|| format!("compared with nothing: {one}"))?;
+    ensure!(change > -1.0, "{one}");
+    // For people the recorded run comes first, with the same figures as for programs.
+    let mut command = recorded.place.command(&stage.reenact);
+    command.args(["predict", "--on", ".", "--on", "./", "--repeat", "2"]).arg(&recorded.trace);
+    let text = recorded.place.run(&mut command)?.success("predict")?.text();
+    let rows: Vec<Vec<&str>> =
+        text.lines().skip(1).take(4).map(|line| line.split_whitespace().collect()).collect();
+    let heads: Vec<_> = rows.iter().map(|row| row.first().copied().unwrap_or_default()).collect();
+    ensure!(heads == ["on", "recorded", ".", "./"], "{text}");
+    let seconds = rows[1].iter().find_map(|cell| cell.parse::<f64>().ok());
+    ensure!(seconds.is_some_and(|seconds| seconds > 0.0), "the recorded time: {text}");
+    ensure!(!text.contains("one run each"), "{text}");
     nothing_is_left(&recorded.place)
 }
 
@@ -177,14 +195,17 @@ fn executed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
     place.run(command.args(["--", "sleep", "0.5"]))?.success("the recording")?;
     for (stimuli, is_in) in [("asap", false), ("recorded", true)] {
         let mut command = place.command(&stage.reenact);
-        command.args(["predict", "--json", "--on", ".", "--repeat", "1", "--method", "rerun"]);
+        command.args(["predict", "--json", "--on", ".", "--repeat", "1", "--method", "both"]);
         let outcome = place.run(command.args(["--stimuli", stimuli]).arg(&trace))?;
         let said: Value = serde_json::from_str(&outcome.success("predict")?.text())
             .map_err(|error| error.to_string())?;
-        let one = &said["predictions"][0];
-        ensure!(number(one, "outside_recorded_s") >= 0.5, "it slept: {one}");
-        let counted = number(one, "outside_s") >= 0.5 && number(one, "seconds") >= 0.5;
-        ensure!(counted == is_in, "{stimuli}: {one}");
+        let all = said["predictions"].as_array().map_or(&[][..], Vec::as_slice);
+        ensure!(all.len() == 2, "by both: {said}");
+        for one in all {
+            ensure!(number(one, "outside_recorded_s") >= 0.5, "it slept: {one}");
+            let counted = number(one, "outside_s") >= 0.5 && number(one, "seconds") >= 0.5;
+            ensure!(counted == is_in, "{stimuli}: {one}");
+        }
     }
     let plain = self::recorded(stage, who)?;
     let more = ["--on", ".", "--method", "rerun"];
@@ -192,6 +213,20 @@ fn executed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(outcome.status.code() == Some(1), "{}", outcome.status);
     ensure!(outcome.text().contains("--rerunnable"), "{}", outcome.text());
     nothing_is_left(&plain.place)
+}
+
+/// A replay that does not know what the program computed predicts nothing.
+fn without_cpu_time(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded_with(stage, who, &["--no-cpu-time"])?;
+    let outcome = recorded.place.run(&mut recorded.command(stage, &["--on", "."]))?;
+    ensure!(outcome.status.code() == Some(1), "{}", outcome.status);
+    let said: Value = serde_json::from_str(&outcome.text()).map_err(|error| error.to_string())?;
+    let one = &said["predictions"][0];
+    let failed = one["failed"].as_str().unwrap_or_default();
+    ensure!(failed.contains("--no-cpu-time") && one["seconds"].is_null(), "{one}");
+    ensure!(said["recorded"]["user_s"].is_null(), "{said}");
+    ensure!(number(&said["recorded"], "unknown_s") > 0.0, "{said}");
+    nothing_is_left(&recorded.place)
 }
 
 fn a_command_that_fails(stage: &Stage, who: Who) -> Result<(), Complaint> {
@@ -257,7 +292,6 @@ fn words_that_make_no_sense(stage: &Stage, who: Who) -> Result<(), Complaint> {
         &["--on", ".", "--memory", "1X"],
         &["--on", ".", "--limit", "iops=0"],
         &["--on", ".", "--path", "srv"],
-        &["--on", ".", "--stimuli", "recorded"],
         &["--on", ".", "--path", "/srv/../etc"],
     ] {
         let outcome = recorded.place.run(&mut recorded.command(stage, bad))?;
@@ -312,10 +346,15 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
 
 /// A signal ends the run that is under way, and leaves nothing: at whatever moment it comes.
 fn ended_from_outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
-    let recorded = recorded(stage, who)?;
-    for ms in [0, 50, 150, 300, 700] {
-        ended_after(stage, &recorded, std::time::Duration::from_millis(ms))?;
+    let recorded = recorded_with(stage, who, &["--rerunnable"])?;
+    let temporary = recorded.place.trace("temporary");
+    fs::create_dir(&temporary).map_err(|error| error.to_string())?;
+    let moments = [0, 50, 150, 300, 700].map(|ms| ("replay", ms));
+    for (method, ms) in moments.into_iter().chain([150, 700].map(|ms| ("rerun", ms))) {
+        ended_after(stage, &recorded, (method, std::time::Duration::from_millis(ms)))?;
         nothing_is_left(&recorded.place).map_err(|left| format!("after {ms} ms: {left}"))?;
+        let left = fs::read_dir(&temporary).map_err(|error| error.to_string())?.count();
+        ensure!(left == 0, "{method}, after {ms} ms: {left} in the directory for temporary files");
     }
     Ok(())
 }
@@ -324,13 +363,14 @@ fn ended_from_outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn ended_after(
     stage: &Stage,
     recorded: &Recorded,
-    later: std::time::Duration,
+    (method, later): (&str, std::time::Duration),
 ) -> Result<(), Complaint> {
     let work = recorded.place.work();
     // Five seconds for each request: it is in the middle of it for minutes.
     let more = ["--on", "ext4", "--images", ".", "--image-size", "256M", "--limit", "latency=5s"];
     let mut command = recorded.command(stage, &more);
-    command.arg("--memory").arg("256M").stdout(std::process::Stdio::null());
+    command.args(["--memory", "256M", "--method", method]).stdout(std::process::Stdio::null());
+    command.env("TMPDIR", recorded.place.trace("temporary"));
     let mut predict = command.spawn().map_err(|error| error.to_string())?;
     let pid = predict.id() as libc::pid_t;
     let runs = || {
@@ -442,6 +482,15 @@ fn with_little_memory(stage: &Stage, who: Who) -> Result<(), Complaint> {
     nothing_is_left(&recorded.place)
 }
 
+/// What reenact needs to execute a program again is added to its memory, also what it needs later on.
+fn program_with_little_memory(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let recorded = recorded_with(stage, who, &["--rerunnable"])?;
+    let all = recorded
+        .predicted(stage, &["--on", ".", "--method", "rerun", "--memory", PROGRAM_MEMORY])?;
+    exactly_one(&all)?;
+    nothing_is_left(&recorded.place)
+}
+
 /// Opening and closing of more than 20 files asks more than 100 times; each takes 5 ms at least.
 fn with_a_latency(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let recorded = recorded(stage, who)?;
@@ -481,6 +530,9 @@ os.chown('g', 12, 34); eq(os.stat('g').st_gid, 34)
 os.lchown('l', 56, 78); eq(os.lstat('l').st_uid, 56)
 os.setxattr('g', 'user.x', b'value'); eq(os.getxattr('g', 'user.x'), b'value')
 assert 'user.x' in os.listxattr('g'); os.removexattr('g', 'user.x'); eq(os.listxattr('g'), [])
+before = os.umask(0); os.mkdir('v', 0o777); eq(stat.S_IMODE(os.stat('v').st_mode), 0o777)
+os.close(os.open('w', os.O_CREAT | os.O_WRONLY, 0o666)); eq(stat.S_IMODE(os.stat('w').st_mode), 0o666)
+os.umask(before); os.rmdir('v'); os.unlink('w')
 for n in range(500): open(f'n{n}', 'w').close()
 eq(len(os.listdir('.')), 503); os.rename('n1', 'n0'); eq(len(os.listdir('.')), 502)
 fd = os.open('n2', os.O_RDWR)

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         let missing = no_browser.or(no_tracefs).or(no_numbers);
         trials.add("page/kernel", Who::Root, missing, with_the_kernel);
         trials.add("page/callers", Who::User, no_browser, with_callers);
+        trials.add("formats_as_the_commands", Who::User, trials::missing(&["node"]), formats);
         trials.add("details_of_calls", Who::User, None, details_of_calls);
         trials.add("names_stay_text", Who::User, no_browser, names_stay_text);
         let python = no_browser.or(trials::missing(&["python3"]));
@@ -260,6 +261,26 @@ fn with_a_network(stage: &Stage, who: Who) -> Result<(), Complaint> {
 }
 
 /// A range of a trace without events of the kernel has its calls; one that is none is refused.
+/// The page formats numbers as the commands do.
+fn formats(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let words = stage::repository().join("crates/report_page/assets/words.js");
+    let script = fs::read_to_string(&words).map_err(|error| error.to_string())?;
+    let script = script
+        + "console.log([0, 999, 1500, 22e6, 376e3, 1329e6].map(words.ns).join(', '));\
+           console.log([0, 1023, 1024, 10485760, 99136].map(words.bytes).join(', '));\
+           console.log([0, 0.0004, 0.123, 1].map(words.share).join(', '));\
+           console.log([0, 1234567].map(words.count).join(', '));";
+    let said = place.run(place.command("node").args(["-e", &script]))?.success("node")?.text();
+    // As the tests of `render::amounts` have it.
+    let expected = "0 ns, 999 ns, 1.5 us, 22.0 ms, 376.0 us, 1.329 s\n\
+                    0 B, 1023 B, 1.0 KiB, 10.0 MiB, 96.8 KiB\n\
+                    0%, <0.1%, 12.3%, 100.0%\n\
+                    0, 1,234,567\n";
+    ensure!(said == expected, "{said}");
+    Ok(())
+}
+
 fn details_of_calls(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = record(stage, &place, "echo hello > a; cat a")?;

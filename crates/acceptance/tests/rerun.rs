@@ -146,7 +146,15 @@ const THREADED: &[(&str, &[&str], &str)] = &[
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        for name in ["facts", "signals", "shares"] {
+        for name in [
+            "facts",
+            "signals",
+            "signal_then_wait",
+            "timer_and_maps",
+            "shares",
+            "message_lengths",
+            "told_on_errors",
+        ] {
             trials.add_for_both(name, None, move |stage: &Stage, who| {
                 let place = Place::new(stage, who)?;
                 let program = built(stage, name)?;
@@ -199,6 +207,13 @@ fn main() -> ExitCode {
         trials.add_for_both("waits_for_the_outside_are_told", None, outside);
         trials.add_for_both("what_no_call_gives_is_found", None, counter);
         trials.add_for_both("what_cannot_be_executed_again_is_refused", None, refused);
+        trials.add("a_set_user_id_program_is_refused", Who::Root, None, set_user_id);
+        trials.add_for_both("where_it_differs_is_told", None, where_told);
+        trials.add_for_both("pages_that_cannot_be_written", None, |stage: &Stage, who| {
+            let place = Place::new(stage, who)?;
+            let program = built(stage, "gives_pages")?.display().to_string();
+            again(stage, &place, &[], &[&program])
+        });
         trials.add_for_both("a_changed_program_is_refused", None, changed);
         trials.add_for_both("stop_at_ends_it_before_a_call", None, stop_at);
         Ok(())
@@ -373,6 +388,8 @@ fn nothing_is_changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(place.files()? == before, "the files are others");
     let quiet = rerun(stage, &place, &["--quiet"], &trace)?.success("rerun")?;
     ensure!(quiet.text().is_empty(), "{}", quiet.text());
+    // What it takes is told, and what it waited for.
+    ensure!(quiet.errors().contains("waits for the outside"), "{}", quiet.errors());
     Ok(())
 }
 
@@ -408,6 +425,8 @@ fn real_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     // A root that is not empty, and one that nobody needs.
     let again = rerun(stage, &place, &["--files", "real", "--root", &name], &trace)?;
     ensure!(again.status.code() == Some(USAGE), "{}", again.errors());
+    let told = again.errors();
+    ensure!(told.contains("--overwrite") && !told.contains("--image"), "{told}");
     let useless = rerun(stage, &place, &["--root", &name], &trace)?;
     ensure!(useless.status.code() == Some(USAGE), "{}", useless.errors());
     // Where it stops, the replay does as well.
@@ -462,10 +481,12 @@ fn outside(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn counter(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let program = built(stage, "counter")?.display().to_string();
-    let (trace, _) = recorded(stage, &place, &[], &[&program])?;
+    let (trace, _) = recorded(stage, &place, &["--stack"], &[&program])?;
     let found = rerun(stage, &place, &[], &trace)?;
     ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
-    for word in ["write: the bytes of buf differ", "rdtsc", "getppid()"] {
+    for word in
+        ["write: the bytes of buf differ", "rdtsc", "getppid()", "it was called from:\n  > "]
+    {
         ensure!(found.errors().contains(word), "no {word}: {}", found.errors());
     }
     Ok(())
@@ -495,6 +516,58 @@ fn refused(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let told = outcome.errors();
         ensure!(outcome.status.code() == Some(OURS) && told.contains("every byte"), "{told}");
     }
+    Ok(())
+}
+
+/// Its addresses are random, whatever was asked for: what was recorded cannot be had again.
+fn set_user_id(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new(stage, who)?;
+    let copy = place.path("copy");
+    fs::copy("/bin/true", &copy).map_err(text)?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).map_err(text)?;
+    let name = copy.display().to_string();
+    let script = format!("{name}; echo ran");
+    for command in [&[&name[..]][..], &["sh", "-c", &script]] {
+        let (trace, _) = recorded(stage, &place, &[], command)?;
+        let found = rerun(stage, &place, &[], &trace)?;
+        let told = found.errors();
+        match found.status.code() {
+            Some(FAILED) => ensure!(told.contains("random addresses"), "{told}"),
+            // On a file system that is mounted so that the bit means nothing.
+            Some(0) => {}
+            code => return Err(format!("{command:?}: {code:?}: {told}")),
+        }
+    }
+    Ok(())
+}
+
+/// The calls before, also where no call differs but an image: another interpreter of a script. What was
+/// recorded later is not among them.
+fn where_told(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    place.write("script", b"#!/bin/bash\necho in the script\n")?;
+    let name = place.path("work/script").display().to_string();
+    let set = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&name, set).map_err(text)?;
+    let script = format!("echo before; (exec {name}); echo much later");
+    let (trace, _) = recorded(stage, &place, &[], &["sh", "-c", &script])?;
+    place.write("script", b"#!/bin/dash\necho in the script\n")?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    let told = found.errors();
+    ensure!(found.status.code() == Some(DIFFERENT), "{told}");
+    for word in ["differs after call", "first line of a script", "the calls before", "execve("] {
+        ensure!(told.contains(word), "no {word}: {told}");
+    }
+    ensure!(!told.contains("much later"), "{told}");
+    let found = rerun(stage, &place, &["--json"], &trace)?;
+    let json: serde_json::Value = serde_json::from_str(&found.text()).map_err(text)?;
+    let told = &json["divergence"];
+    let before = told["before"].as_array().ok_or_else(|| format!("no calls before: {json}"))?;
+    ensure!(told["tid"].is_u64() && told["seq"].is_null(), "{told}");
+    let last = before.last().map(|call| call["text"].to_string()).unwrap_or_default();
+    ensure!(last.contains("execve("), "{told}");
+    ensure!(json["ok"] == false && json["stopped"].is_null(), "{json}");
     Ok(())
 }
 
@@ -531,6 +604,15 @@ fn stop_at(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let found = rerun(stage, &place, &["--stop-at", &seq], &trace)?.success("rerun")?;
     ensure!(found.text() == "first\n", "{}", found.text());
     ensure!(found.errors().contains("write(1"), "{}", found.errors());
+    // It is told who makes it, by the recorded id.
+    let tid = event["tid"].to_string();
+    ensure!(found.errors().contains(&format!("thread {tid} before write(1")), "{}", found.errors());
+    let json = said(rerun(stage, &place, &["--stop-at", &seq, "--json"], &trace)?)?;
+    let stopped = &json["stopped"];
+    ensure!(json["ok"] == true && stopped["tid"] == event["tid"], "{json}");
+    ensure!(stopped["seq"].as_u64() == seq.parse().ok(), "{json}");
+    let call = stopped["call"].as_str().unwrap_or_default();
+    ensure!(call.starts_with("write(1"), "{json}");
     let found = rerun(stage, &place, &["--stop-at", "100000"], &trace)?;
     ensure!(found.status.code() == Some(USAGE), "{}", found.errors());
     Ok(())

@@ -29,6 +29,13 @@ fn main() -> ExitCode {
         }
         trials.add("hostile_names", Who::User, None, hostile_names);
         trials.add("directories_synced_in_vain", Who::User, None, directory_syncs);
+        trials.add("a_launcher_and_its_program", Who::User, no_python, launcher);
+        let small = patterns()?.into_iter().find(|of| of.program.name == "small_writes");
+        let small = small.ok_or("small_writes is not there")?;
+        trials.add("callers_are_named", Who::User, None, move |stage, who| {
+            callers_are_named(stage, who, &small)
+        });
+        trials.add("what_to_do_comes_last", Who::User, None, what_to_do);
         Ok(())
     })
 }
@@ -127,6 +134,30 @@ fn shows_and_does_not(stage: &Stage, who: Who, pattern: &Pattern) -> Result<(), 
     Ok(())
 }
 
+/// Where callers were recorded, a finding names who called, and not the C library.
+fn callers_are_named(stage: &Stage, who: Who, pattern: &Pattern) -> Result<(), Complaint> {
+    let binary = pattern.program.build(stage)?;
+    let place = Place::new(stage, who)?;
+    let site = |stack: &[&str]| -> Result<String, Complaint> {
+        let trace = place.trace("callers.rnt");
+        let mut command = place.command(&stage.reenact);
+        command.args(["record", "--quiet", "--force", "--output"]).arg(&trace).args(stack);
+        place.run(command.arg("--").arg(&binary).arg("shows"))?.success("record")?;
+        let json = stat(stage, &["patterns", "--json"], &trace)?;
+        let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+        let mut all = json["findings"].as_array().into_iter().flatten();
+        let found = all.find(|finding| finding["kind"] == pattern.kind.as_str());
+        Ok(found.and_then(|of| of["site"].as_str()).unwrap_or_default().to_string())
+    };
+    let (with, without) = (site(&["--stack"])?, site(&[])?);
+    let is_named = with.starts_with("main") || with.contains("(program)");
+    ensure!(is_named || with.contains("small_writes"), "called from {with}");
+    ensure!(without.contains("+0x") && !without.contains("main"), "called from {without}");
+    // The function of the C library is known by the symbols that it exports.
+    ensure!(without.contains("write"), "called from {without}");
+    Ok(())
+}
+
 /// A directory is synced three times for a new file in it, and once for nothing.
 fn directory_syncs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
@@ -138,6 +169,91 @@ fn directory_syncs(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let directory = rows.iter().find(|row| row["path"].as_str().is_some_and(|p| p.ends_with("/d")));
     let counts = directory.map(|row| (row["syncs"].as_u64(), row["idle_syncs"].as_u64()));
     ensure!(counts == Some((Some(4), Some(1))), "syncs, and those in vain: {counts:?}");
+    Ok(())
+}
+
+/// A shell that copies itself, and then becomes the program that it launches.
+const LAUNCHER: &str = "(: > made-by-a-copy); (read line < made-by-a-copy); exec python3 -S -c \
+                        'import os\nfor _ in range(3000): os.stat(\".\")'";
+
+/// The time of a launcher is told apart from that of its program, which can be looked at alone; a copy is
+/// named after what was copied.
+fn launcher(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = record(stage, &place, &["sh", "-c", LAUNCHER])?;
+    let json = |words: &[&str]| -> Result<Value, Complaint> {
+        let text = stat(stage, &[words, &["--json"]].concat(), &trace)?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    };
+    let all = json(&[])?;
+    let programs = all["programs"].as_array().ok_or("no programs")?;
+    let named = |begin: &str| {
+        let name =
+            |row: &&Value| row["program"].as_str().is_some_and(|name| name.starts_with(begin));
+        programs.iter().find(name).and_then(|row| row["wall_ns"].as_u64())
+    };
+    let python_ns = named("python3").ok_or_else(|| format!("no python3: {programs:?}"))?;
+    let sum: u64 = programs.iter().filter_map(|row| row["wall_ns"].as_u64()).sum();
+    let run_ns = all["run_ns"].as_u64().unwrap_or_default();
+    ensure!(programs.len() == 2 && python_ns < sum, "a shell and python3: {programs:?}");
+    ensure!(sum <= run_ns + 10 && sum * 10 >= run_ns * 9, "{sum} ns of {run_ns}");
+    // One program, and all of its processes' time.
+    let one = json(&["--program", "python3*"])?;
+    let stats = |of: &Value| {
+        let rows = of["calls"].as_array().into_iter().flatten();
+        let mut stats = rows.filter(|row| row["call"] == "newfstatat" || row["call"] == "stat");
+        stats.next().and_then(|row| row["count"].as_u64()).unwrap_or_default()
+    };
+    ensure!(stats(&one) >= 3000 && stats(&all) >= stats(&one), "{one}");
+    ensure!(one["count"].as_u64() < all["count"].as_u64(), "the shell's calls are in: {one}");
+    let (own_ns, wall) = (one["run_ns"].as_u64(), one["wall"].as_str());
+    ensure!(
+        own_ns.is_some_and(|ns| ns > 0 && ns < run_ns) && wall.is_some(),
+        "{own_ns:?} {wall:?}"
+    );
+    let of_calls = stat(stage, &["--call", "newfstatat"], &trace)?;
+    let words = "What the time went to is shown for whole processes";
+    ensure!(of_calls.contains(words) && !of_calls.contains("time went to  "), "{of_calls}");
+    let shown = run(Command::new(&stage.reenact).args(["show", "--program", "sh"]).arg(&trace))?;
+    ensure!(shown.contains("made-by-a-copy") && !shown.contains("stat(AT_FDCWD, \".\""), "{shown}");
+    let mut none = Command::new(&stage.reenact);
+    let none = place.run(none.args(["show", "--program", "nothing"]).arg(&trace))?;
+    ensure!(none.errors().contains("programs are "), "it said: {}", none.errors());
+    let processes = stat(stage, &["processes"], &trace)?;
+    let copies = processes.matches("sh (fork)").count();
+    ensure!(copies == 2 && !processes.contains("python3 (fork)"), "{processes}");
+    Ok(())
+}
+
+/// Plain `stat` ends with the first finding, by the names of the files that cost most, and the command
+/// that says what to do.
+fn what_to_do(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new_in(Path::new("/var/tmp"), who)?;
+    let script =
+        "mkdir queue; for n in 1 2 3 4 5 6 7 8; do echo $n > queue/$n.tmp; sync queue/$n.tmp; done";
+    let trace = record(stage, &place, &["sh", "-c", script])?;
+    let text = stat(stage, &[], &trace)?;
+    let command = format!("`reenact stat patterns {}`", trace.display());
+    let last = text.lines().last().unwrap_or_default();
+    let is_told = last.starts_with("first finding: ") || last.starts_with("no finding is 1%");
+    ensure!(is_told && last.contains(&command), "it ends with: {last}");
+    let json = stat(stage, &["patterns", "--json"], &trace)?;
+    let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    let first = &json["findings"][0];
+    if last.starts_with("first finding: ") {
+        let title = first["title"].as_str().unwrap_or_default();
+        ensure!(last.contains(title), "{title} is not in: {last}");
+    }
+    let syncs = json["findings"].as_array().into_iter().flatten();
+    let syncs = syncs.filter(|finding| finding["kind"] == "syncs").collect::<Vec<_>>();
+    for finding in &syncs {
+        let evidence = finding["evidence"].as_str().unwrap_or_default();
+        // One name for all of them, or those of the few that took nearly all of the time.
+        let is_named = evidence.contains("queue/*.tmp (8 files)") || evidence.contains(".tmp ");
+        ensure!(is_named && evidence.contains("of 8 files"), "{evidence}");
+    }
+    let filtered = stat(stage, &["--call", "%sync"], &trace)?;
+    ensure!(!filtered.contains("first finding"), "{filtered}");
     Ok(())
 }
 

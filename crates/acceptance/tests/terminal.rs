@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         trials.add("kept_recordings_fit", Who::User, None, kept_recordings_fit);
         trials.add("help_fits", Who::User, None, help_fits);
         trials.add("pager", Who::User, None, pager);
+        trials.add("the_summary_has_its_own_line", Who::User, None, own_line);
         Ok(())
     })
 }
@@ -161,6 +162,24 @@ fn help_fits(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// What `record` prints begins on a line of its own, and no line is left empty for that.
+fn own_line(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    for script in [
+        "printf hi",
+        "printf hi | cat",
+        "printf hi; sleep 0.01 > /dev/null",
+        "echo hi",
+        "printf 'h%s\\n' i",
+    ] {
+        let screen = run(stage, &place, &["record", "-o", "run.rnt", "sh", "-c", script])?;
+        let lines: Vec<&str> = screen.lines.iter().map(String::as_str).collect();
+        let is_apart = lines.len() > 1 && lines[0] == "hi" && lines[1].starts_with("reenact: ");
+        ensure!(is_apart, "{script}: {}", screen.text());
+    }
+    Ok(())
+}
+
 /// Output goes through the pager that the environment names, with the terminal's width and colours, and
 /// not into it where nobody looks.
 fn pager(stage: &Stage, who: Who) -> Result<(), Complaint> {
@@ -192,6 +211,8 @@ fn pager(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let screen = screen::run(command.env("PAGER", name), COLUMNS)?;
         ensure!(screen.status.success(), "{name}: {}: {}", screen.status, screen.text());
         ensure!(screen.lines.len() >= least, "{name}: {}", screen.text());
+        let is_told = screen.text().contains("PAGER: cannot run '/no/such/pager'");
+        ensure!(is_told == (name == "/no/such/pager"), "{name}: {}", screen.text());
     }
     let mut command = reenact(stage, &place, &["show", "run.rnt"]);
     let piped = place.run(command.env("PAGER", "sed -e 's/^/: /'"))?.success("show")?;

@@ -16,7 +16,7 @@ use linux_raw_sys::general as raw;
 use ring::{Reply, answer, request};
 use syscalls::Handler;
 use syscalls::abi::errno::{self, is_error};
-use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_WRITE};
+use syscalls::abi::memory::MAP_ANONYMOUS;
 
 use crate::arch::entry;
 use crate::arch::frames::Frame;
@@ -49,7 +49,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
     // SAFETY: the memory is ours, and its fields consist of numbers. What the supervisor does not write is empty.
     unsafe {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
-        (&raw mut (*reply.as_mut_ptr()).fills).write(0);
+        (&raw mut (*reply.as_mut_ptr()).is_shadow).write(0);
         (&raw mut (*reply.as_mut_ptr()).site).write(context.site.get());
         (&raw mut (*reply.as_mut_ptr()).stood).write([context.went_on.get(), now]);
         (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
@@ -166,17 +166,13 @@ fn make(context: &Context, frame: &Frame, call: &Call, reply: &Reply, expected: 
         }
     };
     context.phase.set(phase::IN_CALL);
-    let is_filled = reply.fills != 0;
-    if born || is_filled || frame.result() != expected {
+    let is_mapped = call.row.handler == Handler::Map && reply.is_shadow != 0;
+    if born || is_mapped || frame.result() != expected {
         let (word, args, _) = ask(context, request::MADE, [frame.result(), 0, 0, 0, 0, 0], [0; 2]);
         if word != answer::GIVEN {
             give_up();
         }
         frame.set_result(args[0]);
-    }
-    if is_filled {
-        let [_, len, prot, ..] = *call.args;
-        sys::call(Need::ProtectAsBefore, [frame.result(), len, prot, 0, 0, 0]);
     }
     false
 }
@@ -223,14 +219,14 @@ fn kept(flags: u64) -> u64 {
 /// Maps memory, or the file that the reply names.
 fn map(call: &Call, reply: &Reply) -> i64 {
     let mut args = *call.args;
-    if reply.fills != 0 {
-        args[2] |= PROT_WRITE;
-        return call.make_with(&args);
-    }
     if args[3] & MAP_ANONYMOUS != 0 {
         return call.make();
     }
-    let flags = u64::from(raw::O_RDONLY | raw::O_CLOEXEC);
+    let flags = match reply.is_shadow {
+        // It may be any by now.
+        0 => u64::from(raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_NOCTTY),
+        _ => u64::from(raw::O_RDWR | raw::O_CLOEXEC | raw::O_NOFOLLOW),
+    };
     let here = i64::from(raw::AT_FDCWD) as u64;
     let fd = sys::call(Need::Open, [here, reply.path.as_ptr() as u64, flags, 0, 0, 0]);
     if is_error(fd) {

@@ -3,8 +3,11 @@
 use ring::DataMode;
 use syscalls::abi::errno::is_error;
 use syscalls::capture::{How, Op, Row};
-use syscalls::record::{Header, RecordKind, STACK_ARG, STACK_BYTES_MAX, data_flag, part};
-use syscalls::shape::Pointer;
+use syscalls::record::{
+    Header, MESSAGE_BYTES, MESSAGE_LENGTH_AT, RecordKind, STACK_ARG, STACK_BYTES_MAX, data_flag,
+    part,
+};
+use syscalls::shape::{Behind, Pointer};
 use syscalls::{Dir, Len};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -89,7 +92,7 @@ fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
         // Messages received together usually have buffers of the same size.
         (How::Mmsghdr, _) => {
             let count = args[usize::from(op.arg) + 1].min(VECTOR_MAX);
-            (0..count).map_while(|i| memory::read(context, at + i * 64 + NAME_LEN)).max()
+            (0..count).map_while(|i| memory::read(context, at + i * MESSAGE_BYTES + NAME_LEN)).max()
         }
         _ => None,
     }
@@ -151,16 +154,31 @@ fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
         How::Mmsghdr => {
             let count = match ret {
                 Some(ret) => ret,
-                None => length(context, op.len, at, args, ret).unwrap_or(0) / 64,
+                None => length(context, op.len, at, args, ret).unwrap_or(0) / MESSAGE_BYTES,
             };
             for i in 0..count.min(VECTOR_MAX) {
                 which.index = i as u16;
-                let message = at + i * 64;
-                let len = memory::read::<u32>(context, message + 56).map(u64::from);
+                let message = at + i * MESSAGE_BYTES;
+                let len = memory::read::<u32>(context, message + MESSAGE_LENGTH_AT).map(u64::from);
                 copy_message(context, which, message, ret.and(len));
                 if ret.is_some() {
                     which.part = part::WHOLE;
                 }
+            }
+        }
+        How::Behind(Behind { at: pointer_at, bit }) => {
+            let is_set =
+                memory::read::<u64>(context, at).is_some_and(|flags| flags >> bit & 1 != 0);
+            let to = memory::read::<u64>(context, at + u64::from(pointer_at));
+            if let (true, Some(to)) = (is_set, to.filter(|&to| to != 0)) {
+                copy_bytes(context, Which { part: part::CONTENT, ..which }, to, 4);
+            }
+        }
+        How::Lengths => {
+            which.part = part::LENGTH;
+            for i in 0..ret.unwrap_or(0).min(VECTOR_MAX) {
+                which.index = i as u16;
+                copy_bytes(context, which, at + i * MESSAGE_BYTES + MESSAGE_LENGTH_AT, 4);
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
 use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
+use crate::hurry::Hurry;
 use crate::lock::SpinLock;
 use crate::shadow::Rings;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
@@ -103,6 +104,8 @@ pub struct Context {
     pub overdue: Word,
     /// The timer that tells of these.
     pub alarm: Timer,
+    /// The call before which some have arrived.
+    pub hurry: Hurry,
     /// Whether it looks for completions in memory.
     pub looking: Looking,
     /// In a serialised recording: the CPU time of the thread when it began to run.
@@ -361,6 +364,7 @@ impl Context {
             deferred,
             overdue,
             alarm,
+            hurry,
             looking,
             has_baton_since,
             signal_place,
@@ -411,11 +415,12 @@ impl Context {
         deferred.set(0);
         overdue.set(0);
         alarm.forget();
+        hurry.end();
         looking.forget();
         has_baton_since.set(0);
         signal_place.set(0);
         raised.set(0);
-        went_on.set(Standing { tsc: 0, cpu_ns: 0, waits: 0, put_off: 0 });
+        went_on.set(Standing { tsc: 0, cpu_ns: 0, waits: 0, put_off: 0, faults: 0 });
         pending_sigsys.set(None);
         pending_code.set(None);
         dispatch.set(None);

@@ -1,18 +1,21 @@
 //! In a recording for a re-execution, a signal that hits the program between two calls waits until the
-//! next call begins: there it can arrive again. If none begins soon, it arrives where the program is.
+//! next call begins: there it can arrive again. If none begins soon, it arrives where the program is. A
+//! call that waits for the signal itself then does so in vain, and is ended ([`hurry`](crate::hurry)).
 
 use linux_raw_sys::general as raw;
-use syscalls::abi::signals::is_fault;
+use syscalls::abi::signals::{SIG_IGN, is_fault};
 
 use crate::actions::queue_to_self;
-use crate::arch::frames::UContext;
+use crate::arch::frames::{Frame, UContext};
+use crate::arch::head::phase;
+use crate::arch::places::{Place, in_agent_text, place_of};
 use crate::context::Context;
 use crate::interrupted::on_own_stack;
-use crate::signal::{Info, real_mask, si_code, signal_bit};
+use crate::signal::{Info, real_mask, signal_bit};
 use crate::timers::{Whose, told};
 use crate::{course, sys};
 
-/// How long a signal waits for a call.
+/// How long a signal waits for a call, and a call before which signals have arrived may wait.
 const PATIENCE_NS: i64 = 10_000_000;
 
 /// Blocks a signal that hit the program until its next call. False if it is to be delivered now.
@@ -21,8 +24,8 @@ pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UCont
     let hears = context.mask.get() & signal_bit(raw::SIGBUS) == 0;
     let wanted =
         hears && course::is_repeatable() && !course::is_answered() && !context.silent.get();
-    let by_code = si_code(info) > 0 && is_fault(signal as i32);
-    if !wanted || by_code || sys::is_quiet() {
+    // Blocked, they would end the program if its code faulted meanwhile.
+    if !wanted || is_fault(signal as i32) || sys::is_quiet() {
         return false;
     }
     let bit = signal_bit(signal);
@@ -30,9 +33,13 @@ pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UCont
         context.overdue.set(context.overdue.get() & !bit);
         return false;
     }
-    if context.deferred.get() == 0 && !set_alarm(context) {
+    let is_first = context.deferred.get() == 0;
+    if is_first && !set_alarm(context) {
         return false;
     }
+    let process = context.process();
+    let action = process.lock.with(|()| process.actions.get(signal));
+    context.hurry.add(is_first, action.flags);
     context.deferred.set(context.deferred.get() | bit);
     context.attention.set(true);
     uc.sigmask |= bit;
@@ -43,14 +50,26 @@ pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UCont
 /// A call begins: lets those signals in. Does not return if one is delivered; the call is begun again
 /// after its handler.
 #[cold]
-pub fn arrive(context: &Context) {
-    if context.deferred.get() == 0 {
-        return;
+pub fn arrive(context: &Context, frame: &Frame) {
+    let hurry = &context.hurry;
+    let place = [context.site.get(), frame.stack()];
+    if context.deferred.get() != 0 {
+        context.deferred.set(0);
+        context.alarm.stop();
+        hurry.begin(place);
+        context.attention.set(true);
+        sys::set_mask(real_mask(context.mask.get()));
+        // None was delivered.
+        hurry.end();
+    } else if hurry.is_there() {
+        match hurry.is_it(place) {
+            true if hurry.restarts() && fails_calls(context, raw::SIGBUS) => {}
+            true => _ = set_alarm(context),
+            false if !hurry.is_there() => _ = context.alarm.stop(),
+            false => {}
+        }
     }
-    context.deferred.set(0);
-    context.attention.set(context.dispatch.get().is_some());
-    context.alarm.stop();
-    sys::set_mask(real_mask(context.mask.get()));
+    context.attention.set(context.dispatch.get().is_some() || hurry.is_there());
 }
 
 /// Handles a signal of the alarm: no call has begun for long.
@@ -59,19 +78,44 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &mut UContext) 
         return false;
     }
     let waiting = context.deferred.get();
+    if waiting == 0 && context.hurry.is_made() && is_ahead(context, uc) {
+        // The wait has not begun yet.
+        set_alarm(context);
+        return true;
+    }
+    if waiting == 0 {
+        context.hurry.ends_wait(uc);
+    }
     if waiting != 0 && on_own_stack(context, uc) {
         // It hit a handler of the agent.
         set_alarm(context);
         return true;
     }
     // In the agent a call has begun, which lets them in.
-    if waiting != 0 && !crate::arch::places::in_agent_text(uc.address()) {
+    if waiting != 0 && !in_agent_text(uc.address()) {
         context.deferred.set(0);
         context.overdue.set(waiting);
-        context.attention.set(context.dispatch.get().is_some());
+        context.hurry.overdue(uc.regs.rsp);
+        context.attention.set(true);
         uc.sigmask = real_mask(context.mask.get());
     }
     true
+}
+
+/// Whether the kernel goes on with no call that this signal has ended, whatever the agent makes of it.
+fn fails_calls(context: &Context, signal: u32) -> bool {
+    let process = context.process();
+    let action = process.lock.with(|()| process.actions.get(signal));
+    action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESTART) == 0
+}
+
+/// The call is about to be made.
+fn is_ahead(context: &Context, uc: &UContext) -> bool {
+    match place_of(uc) {
+        Place::Call => true,
+        Place::Agent => context.phase.get() == phase::BEFORE,
+        _ => false,
+    }
 }
 
 /// Forgets the alarm of the thread whose state a new process has.
@@ -79,6 +123,7 @@ pub fn forget(context: &Context) {
     context.alarm.forget();
     context.deferred.set(0);
     context.overdue.set(0);
+    context.hurry.end();
     context.attention.set(false);
 }
 

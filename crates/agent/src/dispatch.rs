@@ -107,7 +107,7 @@ fn finish(context: &Context) {
 #[cold]
 fn attend(context: &Context, frame: &Frame) -> bool {
     looking::before_call(context);
-    deferred::arrive(context);
+    deferred::arrive(context, frame);
     let dispatch = context.dispatch.get();
     dispatch.is_some_and(|dispatch| guards::dispatched(context, frame, dispatch))
 }

@@ -71,6 +71,14 @@ pub fn look(dir: u64, path: u64, flags: u64) -> Option<raw::stat> {
     (sys::call(Need::StatPath, [dir, path, at, flags, 0, 0]) == 0).then_some(stat)
 }
 
+/// Returns the file behind a descriptor.
+pub fn of_open(fd: u64) -> Option<raw::stat> {
+    // SAFETY: `stat` consists of integers, for which zero is a valid value.
+    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
+    let at = &raw mut stat as u64;
+    (sys::call(Need::StatDescriptor, [fd, at, 0, 0, 0, 0]) == 0).then_some(stat)
+}
+
 /// Writes an IDENTITY record.
 pub fn record(context: &Context, arg: u8, stat: &raw::stat) {
     let identity = Identity {

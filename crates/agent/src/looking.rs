@@ -1,7 +1,8 @@
 //! Programs that look for completions of a ring in memory alone, without a call that would bring them
-//! there. A timer of the time that a thread spends in its own code has the agent look: it is never in
-//! a call then, which a signal would end. Where that finds something again and again, a finer timer
-//! runs between two calls; it is off while the thread is in one.
+//! there. A timer of the time that a thread spends in its own code has the agent look: hardly ever in a
+//! call, which a signal would end ([`ring_waits`](crate::ring_waits) has the exceptions). Where that
+//! finds something again and again, a finer timer runs between two calls; it is off while the thread is
+//! in one.
 
 use linux_raw_sys::general as raw;
 
@@ -44,7 +45,7 @@ fn look_after_call(context: &Context) {
     if sys::is_quiet() {
         return;
     }
-    if !looking.ticks.is_known() {
+    if looking.is_paused.take() || !looking.ticks.is_known() {
         // Delivered as soon as it is sent: no call comes in between.
         let whose = Whose { clock: OWN_TIME, tid: context.tid.get(), signal: raw::SIGSYS };
         looking.ticks.set(whose, context.this.get() as u64 + TICK, TICK_NS, true);
@@ -82,7 +83,8 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &UContext, open
         // Who traces it is not to see any more of them.
         end(context);
     } else if open || on_own_stack(context, uc) || place_of(uc) != Place::Program {
-        // A call begins or ends. If it has just ended, the timer is still wanted.
+        // A call begins, is made or ends. If it has just ended, the timer is still wanted.
+        looking.hit_a_call.set(true);
         if which == FINE && looking.is_set.get() && !open {
             set_fine(context);
         }

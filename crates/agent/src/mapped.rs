@@ -25,7 +25,7 @@ use crate::helper::{self, Helper};
 use crate::needs::Need;
 use crate::stream::Stream;
 use crate::watch::held;
-use crate::{clock, requests, sys};
+use crate::{clock, identity, requests, sys};
 
 /// Number of waits (of 20 ms) for an answer: the recorder may be held up by the program itself.
 const WAITS_MAX: u32 = 500;
@@ -296,13 +296,7 @@ fn private(context: &Context, args: &[u64; 6]) -> Option<[u64; 6]> {
     if !(mapping.is_shared && mapping.is_data() && !mapping.is_writable) || sys::is_quiet() {
         return None;
     }
-    // SAFETY: `stat` consists of integers, for which zero is a valid value.
-    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
-    let fd = args[4];
-    if sys::call(Need::StatDescriptor, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0
-        || stat.st_mode & S_IFMT != S_IFREG
-        || may_be_written(context, fd)
-    {
+    if identity::of_open(args[4])?.st_mode & S_IFMT != S_IFREG || may_be_written(context, args[4]) {
         return None;
     }
     let [at, len, prot, flags, fd, offset] = *args;

@@ -1,7 +1,6 @@
 //! Calls that map memory: keeps the list of mapped text up to date.
 
 use linux_raw_sys::general as raw;
-use ring::request;
 use syscalls::Handler;
 use syscalls::abi::errno::is_error;
 use syscalls::record::{self, unwatched};
@@ -10,24 +9,31 @@ use crate::arch::head::phase;
 use crate::arch::own_gs;
 use crate::call::{Call, enter, exit, exit_saying};
 use crate::context::{Context, mask_all, space};
+use crate::loaded::{self, Told};
 use crate::mapped::{self, After};
-use crate::needs::Need;
 use crate::signal::real_mask;
 use crate::text_map::{Key, Map};
-use crate::{course, profile, requests, rings, sys};
+use crate::{course, identity, profile, rings, sys};
+
+/// The argument of mmap that says which file is mapped.
+const FD_ARG: u8 = 4;
 
 /// mmap, munmap, mremap, remap_file_pages and mprotect: keeps the list of mappings up to date.
 pub fn call(context: &Context, call: &Call) {
     let args = call.args;
+    let mut told = Told::default();
     if course::is_repeatable() && call.row.handler == Handler::Map && !context.silent.get() {
-        tell_file(context, args);
+        told = loaded::tell(context, args);
     }
     let watched = mapped::before(context, call);
     enter(context, call, 0);
+    if let Some(file) = &told.known {
+        identity::record(context, FD_ARG, file);
+    }
     if call.row.handler == Handler::Map
         && let Some((text, stat)) = text_of(context, args)
     {
-        return map_text(context, call, text, &stat);
+        return map_text(context, call, text, &stat, &told);
     }
     let ret = match mapped::instead(context, call) {
         Some(args) => Call::new(call.number, &args).make(),
@@ -51,17 +57,9 @@ pub fn call(context: &Context, call: &Call) {
     let watch = mapped::after(context, call, ret, watched);
     let word = if is_shadowed { record::watched::SHADOWED } else { watch.word() };
     exit_saying(context, call, ret, word);
+    told.end(context);
     if watch == After::Lost {
         mapped::tell(context, unwatched::MOVED);
-    }
-}
-
-/// Tells the supervisor of a file that is about to be mapped.
-#[cold]
-fn tell_file(context: &Context, args: &[u64; 6]) {
-    if args[3] & u64::from(raw::MAP_ANONYMOUS) == 0 {
-        let [_, len, prot, flags, fd, offset] = *args;
-        requests::ask(context, request::FILE, [fd & 0xffff_ffff, prot, flags, len, offset, 0]);
     }
 }
 
@@ -103,11 +101,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
     if context.silent.get() || sys::is_quiet() {
         return None;
     }
-    // SAFETY: `stat` consists of integers, for which zero is a valid value.
-    let mut stat: raw::stat = unsafe { core::mem::zeroed() };
-    if sys::call(Need::StatDescriptor, [fd, &raw mut stat as u64, 0, 0, 0, 0]) != 0 {
-        return None;
-    }
+    let stat = identity::of_open(fd)?;
     let key = Key {
         dev: stat.st_dev,
         ino: stat.st_ino,
@@ -118,7 +112,7 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
 }
 
 /// Maps a file's text. If it may set `%gs`, signals are blocked until that is handled.
-fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat) {
+fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat, told: &Told) {
     let args = call.args;
     let is_harmless =
         own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);
@@ -136,7 +130,7 @@ fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat) {
     }
     exit(context, call, ret);
     if is_harmless {
-        return;
+        return told.end(context);
     }
     let sets_gs = !is_error(ret) && own_gs::is_set_by(context, &map);
     let is_left = sets_gs && own_gs::prepare(context);

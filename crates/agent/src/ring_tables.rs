@@ -29,6 +29,10 @@ pub fn register(context: &Context, call: &Call) {
         true => Stream::while_busy(context, || find(context, fd)),
     };
     enter(context, call, 0);
+    if space().has_rings.get() {
+        // Some of them wait.
+        context.looking.pause();
+    }
     let Some(ring) = ring else {
         let ret = match what {
             REGISTER_SEND_MESSAGE if space().has_rings.get() => send(context, call, at),

@@ -27,7 +27,7 @@ use crate::operations::Where;
 use crate::queues::is_of_queues;
 use crate::shadow::{NAMES, Next, Queues, RINGS, Ring};
 use crate::stream::Stream;
-use crate::{capture as data, clock, completions, operations, sys};
+use crate::{capture as data, clock, completions, operations, ring_waits, sys};
 
 /// Added to the place of a ring, so that no context of Linux AIO has the same name.
 pub const FIRST_NAME: u64 = 1;
@@ -88,7 +88,7 @@ pub fn submit(context: &Context, call: &Call) {
     let count = count as u32;
     let batch = Stream::while_busy(context, || begin(context, ring, count));
     Stream::publish(context);
-    let ret = call.make();
+    let ret = ring_waits::make(context, call);
     if let Some(batch) = batch {
         let is_polled = ring.queues.with(|queues| queues.is_polled());
         let made = if is_polled { u32::MAX } else { u32::try_from(ret).unwrap_or(0) };
@@ -107,7 +107,7 @@ fn pass(context: &Context, call: &Call) {
         return call::plain(context, call);
     }
     enter(context, call, 0);
-    let ret = call.make();
+    let ret = ring_waits::make(context, call);
     exit_saying(context, call, ret, record::watched::NOT_THIS);
 }
 

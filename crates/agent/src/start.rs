@@ -17,7 +17,8 @@ use crate::needs::{Need, needed};
 use crate::signal::signal_bit;
 use crate::stream::Stream;
 use crate::{
-    actions, asked, clock, course, memory, profile, serial, sys, tasks, text, threads, users,
+    actions, asked, clock, course, cpu_area, memory, profile, serial, sys, tasks, text, threads,
+    users,
 };
 
 /// The kernel's limit for one argument of exec.
@@ -104,6 +105,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         // Its calls are real ones from now on, which are recorded and answered.
         hide_fast_calls(program_stack);
     }
+    cpu_area::begin(context);
     record_image(context, program_stack);
     serial::take(context);
     if course::is_answered() {

@@ -15,8 +15,8 @@ use crate::needs::{Need, needed};
 use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
-    actions, aio, asked, clock, course, deferred, looking, mapped, memory, native, ring_tables,
-    rings, serial, sys, threads, users,
+    actions, aio, asked, clock, course, cpu_area, deferred, looking, mapped, memory, native,
+    ring_tables, rings, serial, sys, threads, users,
 };
 
 const ESRCH: i64 = -3;
@@ -329,6 +329,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
         context.slot.set(None);
         users::leave(context);
     }
+    cpu_area::begin(context);
     threads::arm_dispatch(context);
     if course::is_answered() {
         asked::begin(context);

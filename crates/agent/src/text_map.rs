@@ -16,12 +16,15 @@ pub struct Key {
 impl Key {
     /// Hash of the identity. Never 0.
     pub fn hash(&self) -> u64 {
-        let words = [self.dev, self.ino, self.mtime_ns as u64, self.size];
-        let mix = |hash: u64, word: u64| {
-            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-        };
-        words.into_iter().fold(1, mix) | 1
+        hash(&[self.dev, self.ino, self.mtime_ns as u64, self.size])
     }
+}
+
+/// Hash of words. Never 0.
+pub fn hash(words: &[u64]) -> u64 {
+    let mix =
+        |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    words.iter().fold(1, mix) | 1
 }
 
 /// One executable mapping of a file.

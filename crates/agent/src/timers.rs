@@ -40,18 +40,32 @@ pub struct Looking {
     pub credit: Cell<u32>,
     /// It is set, to so much.
     pub is_set: Cell<bool>,
+    /// The ticks are off during a call.
+    pub is_paused: Cell<bool>,
+    /// A tick came in a call.
+    pub hit_a_call: Cell<bool>,
     pub wait_ns: Cell<i64>,
 }
 
 impl Looking {
+    /// Before a call that a tick could end, and that could not go on: there are none until it has ended.
+    pub fn pause(&self) {
+        if self.ticks.stop() {
+            self.is_paused.set(true);
+        }
+    }
+
     /// It was another thread.
     pub fn forget(&self) {
-        let Looking { ticks, fine, found_before, credit, is_set, wait_ns } = self;
+        let Looking { ticks, fine, found_before, credit, is_set, is_paused, hit_a_call, wait_ns } =
+            self;
         ticks.forget();
         fine.forget();
         found_before.set(false);
         credit.set(0);
         is_set.set(false);
+        is_paused.set(false);
+        hit_a_call.set(false);
         wait_ns.set(0);
     }
 }
@@ -88,14 +102,15 @@ impl Timer {
         self.number.get()
     }
 
-    /// Turns it off, if there is one.
-    pub fn stop(&self) {
+    /// Turns it off. Returns false if there is none.
+    pub fn stop(&self) -> bool {
         if let Some(number) = self.number.get()
             && !sys::denies(needed::TIMERS)
         {
             let off = [0i64; 4];
-            sys::call(Need::SetTimer, [number, 0, off.as_ptr() as u64, 0, 0, 0]);
+            return sys::call(Need::SetTimer, [number, 0, off.as_ptr() as u64, 0, 0, 0]) == 0;
         }
+        false
     }
 
     /// Gives it back.

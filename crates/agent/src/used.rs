@@ -24,6 +24,7 @@ pub fn now() -> Standing {
         cpu_ns: ns(&told.ru_utime) + ns(&told.ru_stime),
         waits: told.ru_nvcsw as u64,
         put_off: told.ru_nivcsw as u64,
+        faults: (told.ru_minflt + told.ru_majflt) as u64,
     }
 }
 
@@ -40,5 +41,6 @@ pub fn waited(context: &Context, since: Standing) {
         cpu_ns: went_on.cpu_ns + now.cpu_ns.saturating_sub(since.cpu_ns),
         waits: went_on.waits + now.waits.saturating_sub(since.waits),
         put_off: went_on.put_off + now.put_off.saturating_sub(since.put_off),
+        faults: went_on.faults + now.faults.saturating_sub(since.faults),
     });
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use model::decode::shape::shape_of;
 use model::decode::{Buffer, buffers};
 use model::{Contents, Stored};
 use render::amounts::{counted, show_count};
@@ -51,11 +52,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             continue;
         }
         let all = buffers(call);
-        let buffer = select(&all, args.arg.as_deref())
-            .map_err(|what| fail(format!("call {seq}: {what}")))?;
+        let buffer = select(&all, args.arg.as_deref()).map_err(|what| {
+            let (call, path) = (shape_of(call).name, path.display());
+            fail(format!(
+                "call {} ({call}) {what}; `reenact show --seq {seq} {path}` shows it",
+                show_count(seq)
+            ))
+        })?;
         return write(buffer, &mut Stored(&trace), &fail);
     }
-    Err(fail(format!("there is no call {}; the trace has {calls} calls, from 0", args.seq)))
+    let (seq, calls) = (show_count(args.seq), counted(calls, "call", "calls"));
+    Err(fail(format!("there is no call {seq}; the trace has {calls}, numbered from 0")))
 }
 
 fn select<'a>(all: &'a [Buffer<'a>], name: Option<&str>) -> Result<&'a Buffer<'a>, String> {
@@ -64,20 +71,20 @@ fn select<'a>(all: &'a [Buffer<'a>], name: Option<&str>) -> Result<&'a Buffer<'a
         names.join(", ")
     };
     if all.is_empty() {
-        return Err("it has no buffers".into());
+        return Err("has no buffers".into());
     }
     let every: Vec<&Buffer<'_>> = all.iter().collect();
     if let Some(name) = name {
         return all
             .iter()
             .find(|buffer| buffer.name == name)
-            .ok_or_else(|| format!("it has no buffer '{name}'; it has {}", names(&every)));
+            .ok_or_else(|| format!("has no buffer '{name}'; it has {}", names(&every)));
     }
     let plain: Vec<&Buffer<'_>> = all.iter().filter(|buffer| buffer.plain).collect();
     match (&plain[..], &every[..]) {
         ([one], _) | ([], [one]) => Ok(one),
         ([], some) | (some, _) => {
-            Err(format!("it has several buffers; choose one with --arg: {}", names(some)))
+            Err(format!("has several buffers; choose one with --arg: {}", names(some)))
         }
     }
 }

@@ -8,8 +8,9 @@ use file_tree::Tree;
 use render::amounts::{counted, show_count};
 use render::escape::escaped;
 use render::json::{Json, text};
-use replay::compare::{self, FinalState, Scrutiny, all_seen};
+use replay::compare::{self, Difference, FinalState, Renames, Scrutiny, all_seen};
 use trace::Trace;
+use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
 use crate::source;
@@ -26,6 +27,7 @@ use crate::source;
 Examples:
   reenact compare / make.rnt
   reenact compare before after --json | jq '.differences[].path'
+  reenact compare v1.rnt v2.rnt --same /opt/app-1.4=/opt/app-1.5
   reenact compare monday.rnt tuesday.rnt")]
 pub struct Args {
     /// What should be: a directory or a trace
@@ -36,6 +38,12 @@ pub struct Args {
     #[arg(value_name = "B")]
     found: PathBuf,
 
+    /// Files whose paths begin with OLD in A are those whose paths begin with NEW in B; may be given
+    /// several times. What does not begin with `/` counts from where the recorded program began. Two
+    /// directories are compared as they are: name the directories themselves
+    #[arg(long, value_name = "OLD=NEW", value_parser = same)]
+    same: Vec<(Vec<u8>, Vec<u8>)>,
+
     /// Do not compare owners and groups
     #[arg(long)]
     no_owner: bool,
@@ -44,6 +52,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Among so many events is the state in which a program began.
+const FIRST_EVENTS: usize = 10_000;
 
 /// One of the two sides.
 enum Side {
@@ -55,11 +66,16 @@ enum Side {
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let scrutiny = Scrutiny { owners: !args.no_owner, ..Scrutiny::default() };
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let state = match (side(&args.expected)?, side(&args.found)?) {
-        (Side::Tree(a), Side::Tree(b)) => Ok(compare::trees(&a, &b, scrutiny)),
-        (Side::Trace(a), Side::Tree(b)) => compare::manifest_and_tree(&a, &b, scrutiny, &all_seen),
-        (Side::Tree(a), Side::Trace(b)) => compare::tree_and_manifest(&a, &b, scrutiny),
-        (Side::Trace(a), Side::Trace(b)) => compare::manifests(&a, &b, scrutiny),
+    let sides = [side(&args.expected)?, side(&args.found)?];
+    let renames = &renames(&args, &sides)?;
+    let [expected, found] = &sides;
+    let state = match (expected, found) {
+        (Side::Tree(a), Side::Tree(b)) => Ok(compare::trees(a, b, scrutiny)),
+        (Side::Trace(a), Side::Tree(b)) => {
+            compare::manifest_and_tree(a, b, scrutiny, renames, &all_seen)
+        }
+        (Side::Tree(a), Side::Trace(b)) => compare::tree_and_manifest(a, b, scrutiny, renames),
+        (Side::Trace(a), Side::Trace(b)) => compare::manifests(a, b, scrutiny, renames),
     };
     let state = state.map_err(|error| fail(&error))?;
     let printed = match args.json {
@@ -78,15 +94,88 @@ fn equal(args: &Args, state: &FinalState) -> Result<ExitCode, Failure> {
     let (a, b) = (args.expected.display(), args.found.display());
     if state.compared == 0 && state.unverified_count > 0 {
         let what = "nothing could be compared: what is not verified says why";
-        return Err(fail(&format!("{a} and {b}: {what}")));
+        let hint = match [&args.expected, &args.found].iter().all(|path| !path.is_dir()) {
+            true => "; `reenact diff` compares what two recorded programs did",
+            false => "",
+        };
+        return Err(fail(&format!("{a} and {b}: {what}{hint}")));
     }
     if state.is_equal() {
         return Ok(ExitCode::SUCCESS);
     }
+    let hint = another_root(args, state).unwrap_or_default();
     Err(Failure::Different(format!(
-        "{a} and {b} differ in {}",
+        "{a} and {b} differ in {}{hint}",
         counted(state.different, "path", "paths")
     )))
+}
+
+/// Says what a directory stands for, where most of what a recording left is not in it.
+fn another_root(args: &Args, state: &FinalState) -> Option<String> {
+    let (tree, side) = match [&args.expected, &args.found].map(|path| path.is_dir()) {
+        [true, false] => (&args.expected, 0),
+        [false, true] => (&args.found, 1),
+        _ => return None,
+    };
+    let in_tree = |of: &Difference| [&of.expected, &of.found][side] == compare::NOTHING;
+    let mut missing = state.differences.iter().filter(|of| in_tree(of));
+    let path = escaped(&missing.next()?.path);
+    let is_most = (1 + missing.count() as u64) * 2 > state.different;
+    let tree = tree.display().to_string();
+    is_most.then(|| {
+        let place = tree.trim_end_matches('/');
+        format!(
+            "; {tree} stands for the root: {path} of the recording is looked for as {place}{path}"
+        )
+    })
+}
+
+/// Parses what is called the same: `OLD=NEW`.
+fn same(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.into(), new.into())),
+        _ => Err(format!("'{text}' names no two paths; write OLD=NEW")),
+    }
+}
+
+/// Returns what a user calls the same, with absolute paths.
+fn renames(args: &Args, sides: &[Side; 2]) -> Result<Renames, Failure> {
+    if args.same.is_empty() {
+        return Ok(Renames::default());
+    }
+    if let [Side::Tree(_), Side::Tree(_)] = sides {
+        let text = "--same is for recordings; of two directories, name those that are the same";
+        return Err(Failure::Usage(text.into()));
+    }
+    let mut renames = Renames::default();
+    for (old, new) in &args.same {
+        renames.0.push((absolute(old, &sides[0])?, absolute(new, &sides[1])?));
+    }
+    Ok(renames)
+}
+
+/// Returns a path from where a recorded program began.
+fn absolute(path: &[u8], side: &Side) -> Result<Vec<u8>, Failure> {
+    let place = match side {
+        _ if path.starts_with(b"/") => return Ok(path.to_vec()),
+        Side::Trace(trace) => began_in(trace),
+        Side::Tree(_) => None,
+    };
+    let place = place.ok_or_else(|| {
+        let path = escaped(path);
+        Failure::Usage(format!("--same: '{path}' has to begin with / here: no program began there"))
+    })?;
+    Ok([&place[..], b"/", path].concat())
+}
+
+/// Returns the working directory that a recorded program began in.
+fn began_in(trace: &Trace) -> Option<Vec<u8>> {
+    let events = trace.events().take(FIRST_EVENTS).flatten();
+    let mut states = events.filter_map(|next| match next.event.kind {
+        EventKind::State(state) if !state.cwd.is_empty() => Some(state.cwd.clone()),
+        _ => None,
+    });
+    states.next().filter(|place| place.starts_with(b"/"))
 }
 
 fn side(path: &Path) -> Result<Side, Failure> {

@@ -53,7 +53,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let wanted = args.only.conditions();
+    let wanted = args.only.conditions()?;
     if wanted.accepts_all() {
         return Err(Failure::Usage("say what is to be kept: --since, --pid, --path ...".into()));
     }
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let conditions = conditions(&args);
     let preamble = rewrite::preamble(&trace, &format!("cut {conditions}"));
     let rewriter = rewrite::begin(Box::new(out), &preamble)?;
-    let mut cut = Cut::new(&trace, rewriter);
+    let mut cut = Cut::new(&trace, rewriter, wanted.only_name_times());
     let with_context = args.context;
     let unread = progress::walk(&trace, &wanted, &mut |moment, wanted, _| {
         Ok(cut.event(moment, wanted, with_context)?)
@@ -131,7 +131,7 @@ pub mod tests {
     /// Returns a part of a trace.
     pub fn part(trace: &Trace, conditions: &Conditions, with_context: bool) -> Trace {
         rewritten(trace, |rewriter| {
-            let mut cut = Cut::new(trace, rewriter);
+            let mut cut = Cut::new(trace, rewriter, conditions.only_name_times());
             let read = progress::walk(trace, conditions, &mut |moment, wanted, _| {
                 Ok(cut.event(moment, wanted, with_context)?)
             });

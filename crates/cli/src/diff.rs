@@ -54,7 +54,7 @@ pub struct Args {
     second: Vec<PathBuf>,
 
     /// Show only the table by calls, files, processes (by the program that they run), or sites (where in
-    /// the program calls are made; best of recordings with --stack)
+    /// the program calls are made; most useful with recordings made with --stack)
     #[arg(long, value_enum, value_name = "WHAT")]
     by: Option<WordBy>,
 
@@ -128,7 +128,7 @@ impl WordBy {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let paths = sides(&args)?;
-    let conditions = args.only.conditions();
+    let conditions = args.only.conditions()?;
     // Of two runs it is told where they part; there is no such place of several.
     let course = args.by.is_none() && paths.iter().all(|side| side.len() == 1);
     let of = |same: &[Same]| Wanted {
@@ -268,7 +268,7 @@ fn gather_all(
     wanted: &Wanted,
 ) -> Result<Vec<Read>, Failure> {
     let read = |path: &PathBuf| {
-        let trace = source::open(path)?;
+        let trace = source::open_to_count(path)?;
         let run = run_diff::gather(&trace, conditions, wanted);
         Ok(Read { path: path.clone(), trace, run })
     };

@@ -168,7 +168,7 @@ fn write(args: &Args, format: Format, path: &Path, trace: &Trace) -> Result<Writ
         to: &args.output,
         force: args.force,
         content: !args.no_content,
-        conditions: args.only.conditions(),
+        conditions: args.only.conditions()?,
         pending: RefCell::default(),
     };
     let written = match format {

@@ -1,8 +1,10 @@
 //! Options that select events.
 
 use model::{CallChoice, Conditions, EventChoice, class_names};
+use render::amounts::show_time;
 use trace::event_table::EventClass;
 
+use crate::failure::Failure;
 use crate::{message, units};
 
 /// The conditions as options of a command.
@@ -31,6 +33,11 @@ pub struct Options {
     /// Only what threads with these effective user ids did
     #[arg(long, value_name = "UID", value_delimiter = ',', value_parser = units::number::<u32>)]
     euid: Vec<u32>,
+
+    /// Only what processes did while they ran this program: its file name, as in `python3*`, or its path;
+    /// several times for several. A script is run by its interpreter
+    #[arg(long, value_name = "GLOB")]
+    program: Vec<String>,
 
     /// Only events of the kernel that happened on these CPUs
     #[arg(long, value_name = "CPU", value_delimiter = ',', value_parser = units::number::<u32>)]
@@ -94,18 +101,28 @@ fn events(text: &str) -> Result<EventChoice, String> {
 }
 
 impl Options {
-    /// Returns the conditions set by the options, and notes what names in them stand for.
-    pub fn conditions(&self) -> Conditions {
+    /// Returns the conditions set by the options, and notes what names in them stand for. Fails if no
+    /// time can meet them.
+    pub fn conditions(&self) -> Result<Conditions, Failure> {
+        if let (Some(since), Some(until)) = (self.since, self.until)
+            && since > until
+        {
+            let [since, until] = [since, until].map(show_time);
+            let text =
+                format!("--since {since} is later than --until {until}: nothing lies between");
+            return Err(Failure::Usage(text));
+        }
         for note in self.call.iter().flat_map(CallChoice::notes) {
             message::note(&note);
         }
-        Conditions {
+        Ok(Conditions {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
             pgids: self.pgid.clone(),
             sids: self.sid.clone(),
             uids: self.uid.clone(),
             euids: self.euid.clone(),
+            programs: self.program.clone(),
             cpus: self.cpu.clone(),
             calls: self.call.clone(),
             events: self.event.clone(),
@@ -114,6 +131,6 @@ impl Options {
             since_ns: self.since,
             until_ns: self.until,
             slower_ns: self.slower_than,
-        }
+        })
     }
 }

@@ -20,6 +20,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// Returns true if a trace is named.
+    pub fn is_given(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Returns the path that is named, or that of the latest recording, and says which that is.
     pub fn path(&self) -> Result<PathBuf, Failure> {
         self.trace.clone().map_or_else(latest, Ok)
@@ -36,7 +41,7 @@ pub fn latest() -> Result<PathBuf, Failure> {
             message::note(&format!("reading {}, the latest recording here", path.display()));
             Ok(path)
         }
-        Ok(None) => Err(none("there is no recording (*.rnt) of yours in this directory".into())),
+        Ok(None) => Err(none("you have no recording (*.rnt) in this directory".into())),
         Err(error) => Err(none(format!("this directory cannot be read: {error}").into())),
     }
 }
@@ -51,7 +56,7 @@ pub fn latest_two() -> Result<[PathBuf; 2], Failure> {
     };
     let new = match newest(Path::new(".")) {
         Ok(Some(path)) => path,
-        Ok(None) => return Err(none("there is none (*.rnt) of yours in this directory".into())),
+        Ok(None) => return Err(none("you have no recording (*.rnt) in this directory".into())),
         Err(error) => return Err(none(format!("this directory cannot be read: {error}"))),
     };
     let old = new.with_added_extension("old");

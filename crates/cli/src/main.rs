@@ -8,6 +8,7 @@ mod doctor;
 mod export;
 mod failure;
 mod filter;
+mod habits;
 mod image;
 mod import;
 mod info;
@@ -15,6 +16,7 @@ mod latest;
 mod manual;
 mod merge;
 mod message;
+mod nothing;
 mod output;
 mod pager;
 mod predict;
@@ -38,11 +40,11 @@ mod later_event;
 #[cfg(test)]
 mod sample;
 
-use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -75,6 +77,8 @@ Environment:
   REENACT_PAGER, PAGER  What shows output on a terminal, `less` if neither is
                         set; `cat` for none
   NO_COLOR              No colours
+  COLUMNS               The width of tables and text where output is no
+                        terminal; without it nothing is cut there
 
 {}", failure::exit_code_help())
 )]
@@ -108,7 +112,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::try_parse() {
+    let result = match read() {
         Ok(cli) => match cli.command {
             Command::Record(args) => record::run(args),
             Command::Show(args) => show::run(args),
@@ -138,26 +142,50 @@ fn main() -> ExitCode {
     code
 }
 
+/// Reads the command line. What stands behind an option is its value even if it looks like a number below
+/// zero: then it is said what the option takes.
+fn read() -> Result<Cli, clap::Error> {
+    let command = Cli::command().mut_subcommands(|command| {
+        command.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {
+            true => arg,
+            false => arg.allow_negative_numbers(true),
+        })
+    });
+    Cli::from_arg_matches(&command.try_get_matches()?)
+}
+
 /// Prints help, the version, or an error in the command line.
 fn command_line(mut error: clap::Error) -> ExitCode {
     let first = std::env::args_os().nth(1);
     let recording = first.as_ref().is_some_and(|word| word == "record");
-    if !recording {
-        // Values that begin with a hyphen are the words of programs alone.
-        error.remove(ContextKind::Suggested);
+    let refuse = |text| if recording { Failure::Recorder(text) } else { Failure::Usage(text) };
+    let command = first.as_ref().and_then(|word| word.to_str()).unwrap_or_default();
+    let unknown = match error.kind() {
+        ErrorKind::UnknownArgument => error.get(ContextKind::InvalidArg),
+        ErrorKind::InvalidSubcommand => error.get(ContextKind::InvalidSubcommand),
+        _ => None,
+    };
+    if let Some(ContextValue::String(option)) = unknown
+        && let Some(advice) = habits::advice(command, option)
+    {
+        return refuse(advice).report();
     }
-    let is_option = |word: OsString| word.as_encoded_bytes().starts_with(b"-");
-    if error.use_stderr() && first.is_some_and(is_option) {
-        // Else it is that of the option which resembles the one that was given.
-        let usage = ContextValue::StyledStr(Cli::command().render_usage());
-        error.insert(ContextKind::Usage, usage);
+    // The only words that begin with a hyphen and are no options are those of programs, and no program is
+    // called like an option.
+    error.remove(ContextKind::Suggested);
+    if error.use_stderr() && error.get(ContextKind::Usage).is_some() {
+        // Else it has only the arguments that were given, or those of an option that resembles one of them.
+        let mut whole = Cli::command();
+        whole.build();
+        let usage = match whole.find_subcommand_mut(command) {
+            Some(command) => command.render_usage(),
+            None => whole.render_usage(),
+        };
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
-    // Ignore a closed standard output.
-    let _ = error.print();
+    let printed = error.print().and_then(|()| io::stdout().flush());
     if !error.use_stderr() {
-        return ExitCode::SUCCESS;
+        return printed.map_or_else(|error| Failure::from(error).report(), |()| ExitCode::SUCCESS);
     }
-    let text = String::new;
-    let failure = if recording { Failure::Recorder(text()) } else { Failure::Usage(text()) };
-    ExitCode::from(failure.code())
+    ExitCode::from(refuse(String::new()).code())
 }

@@ -7,6 +7,7 @@ use std::process::{Command as Program, ExitCode, Stdio};
 
 use clap_complete::Shell;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::failure::Failure;
 use crate::message;
@@ -102,9 +103,44 @@ fn pages(whole: clap::Command) -> io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn rendered(name: &str, command: clap::Command) -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    Man::new(command.version(env!("CARGO_PKG_VERSION"))).title(name).render(&mut page)?;
-    Ok(page)
+    let has_commands = command.has_subcommands();
+    let further = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let source = concat!("reenact ", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command).title(name).source(source).manual("Manual of reenact");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if has_commands {
+        page.render_subcommands_section(&mut text)?;
+    }
+    sections(&further).to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// What stands behind the options in a help text: each line like `Examples:` begins a section, indented
+/// lines stay as they are, others are paragraphs.
+fn sections(further: &str) -> Roff {
+    let mut roff = Roff::new();
+    let mut is_kept = false;
+    for line in further.lines() {
+        let keep = line.starts_with(' ');
+        if keep != is_kept {
+            roff.control(if keep { "nf" } else { "fi" }, []);
+            is_kept = keep;
+        }
+        match line.strip_suffix(':') {
+            Some(heading) if !keep => roff.control("SH", [heading.to_uppercase().as_str()]),
+            _ if line.is_empty() => roff.control("PP", []),
+            _ => roff.text([roman(line)]),
+        };
+    }
+    if is_kept {
+        roff.control("fi", []);
+    }
+    roff
 }
 
 #[cfg(test)]
@@ -129,5 +165,15 @@ mod tests {
         assert_eq!(names, ["reenact", "reenact-one", "reenact-other"]);
         let text = String::from_utf8(pages[1].1.clone()).unwrap();
         assert!(text.contains(".TH reenact-one 1") && text.contains("Do one thing"), "{text}");
+        assert!(text.contains(".SH EXAMPLES\n.nf\n  reenact completions bash"), "{text}");
+    }
+
+    #[test]
+    fn what_is_indented_is_not_filled() {
+        let text =
+            sections("Codes:\n  0  fine\n  1  not\nOther ends are\nthose of it.\n\nMore:\n  a\n");
+        let expected = ".SH CODES\n.nf\n  0  fine\n  1  not\n.fi\nOther ends are\nthose of it.\n.PP\n\
+                        .SH MORE\n.nf\n  a\n.fi\n";
+        assert!(text.render().ends_with(expected), "{}", text.render());
     }
 }

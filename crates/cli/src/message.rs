@@ -21,6 +21,11 @@ pub fn notes(texts: &[String]) {
     print(&texts.iter().map(|text| format!("{PREFIX}{text}\n")).collect::<String>());
 }
 
+/// Ends a line that the program on the same terminal has begun.
+pub fn end_line() {
+    print("\n");
+}
+
 /// Prints a warning.
 pub fn warn(text: &str) {
     note(&format!("warning: {text}"));

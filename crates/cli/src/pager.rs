@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::terminal;
+use crate::{message, terminal};
 
 /// Variables that name the pager, the first one that is set counts.
 const VARIABLES: [&str; 2] = ["REENACT_PAGER", "PAGER"];
@@ -33,8 +33,16 @@ pub fn start() {
     if std::env::var_os("LESS").is_none() {
         program.env("LESS", LESS);
     }
-    // A pager that cannot be started is none.
-    let Ok(mut child) = program.stdin(Stdio::piped()).spawn() else { return };
+    let mut child = match program.stdin(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            // Nobody has asked for the usual one.
+            if let Some(name) = VARIABLES.iter().find(|name| std::env::var_os(name).is_some()) {
+                message::warn(&format!("{name}: cannot run '{}': {error}", words.trim()));
+            }
+            return;
+        }
+    };
     let Some(input) = child.stdin.take().map(OwnedFd::from) else { return };
     terminal::gets_pager();
     PROCESS.store(child.id().cast_signed(), Ordering::Relaxed);

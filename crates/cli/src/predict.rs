@@ -1,5 +1,6 @@
 //! `reenact predict`: how long the recorded program takes elsewhere.
 
+mod recorded;
 mod result;
 
 use std::io::IsTerminal;
@@ -16,6 +17,7 @@ use crate::latest::Input;
 use crate::replay::interrupt;
 use crate::rerun::args::Outside;
 use crate::{message, source, units};
+use recorded::Recorded;
 use render::amounts::counted;
 use result::{Prediction, Report};
 
@@ -24,8 +26,9 @@ use result::{Prediction, Report};
 ///
 /// Each configuration gets a fresh file system with the files that the recording began with. By `replay`,
 /// the recorded calls are made there, and between them each thread computes as long as it did when it was
-/// recorded: what the calls took is what the program would have waited for. The table has the predicted
-/// time with its spread, the CPU time, what the files take on disk, and the calls that changed most. With
+/// recorded: what the calls took is what the program would have waited for. The table begins with the
+/// recorded run; of each configuration it has the predicted time with its spread, by how much that is more
+/// or less than recorded, the CPU time, what the files take on disk, and the calls that changed most. With
 /// --actual, a command that you name runs on the same files under the same limits, and the table says
 /// how wrong the prediction is.
 ///
@@ -71,8 +74,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Method::Replay)]
     method: Method,
 
-    /// Waits for what comes from outside (clients, terminals, timers), by `rerun`: `asap`, they take no time;
-    /// `recorded`, they take what they took. By `replay` they take none
+    /// Waits for what comes from outside (clients, terminals, timers), `asap`: take no time; `recorded`:
+    /// take what they took
     #[arg(long, value_enum, default_value_t = Outside::Asap)]
     stimuli: Outside,
 
@@ -150,11 +153,6 @@ fn failed(error: Error) -> Failure {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.method == Method::Replay && args.stimuli == Outside::Recorded {
-        let found =
-            "--stimuli recorded is for --method rerun or both: by replay, waits take no time";
-        return Err(Failure::Usage(found.into()));
-    }
     let path = args.input.path()?;
     let trace = source::open(&path)?;
     source::warn_of(&path, &trace);
@@ -192,11 +190,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut report = Report {
         recording: (trace.preamble().host.clone(), trace.preamble().epoch_ns),
+        recorded: Recorded::of(&trace),
         cache: args.cache.name(),
         predictions: Vec::new(),
     };
+    let unknown = unknown_time(&report.recorded);
     for configuration in &configurations {
-        report.predictions.extend(predict(args, &job, configuration));
+        let predictions = predict(args, &job, configuration, unknown.as_deref());
+        report.predictions.extend(predictions);
         // What it had made is gone by now.
         if let Some(signal) = interrupt::heard() {
             return Ok(interrupt::die_of(signal));
@@ -242,8 +243,26 @@ fn configurations(args: &Args) -> Vec<Configuration> {
     all
 }
 
-/// Predicts for one configuration, by each method.
-fn predict(args: &Args, job: &Job, configuration: &Configuration) -> Vec<Prediction> {
+/// Why a replay would not compute as long as the program did, if so.
+fn unknown_time(recorded: &Recorded) -> Option<String> {
+    (!recorded.tells_computing).then(|| {
+        format!(
+            "what the program computed in {:.3} s between its calls is not in the recording, and a replay \
+             would leave it out: record without --no-cpu-time (of programs that register no area for \
+             restartable sequences, as those in Go, it is known with --rerunnable alone), or use \
+             --method rerun",
+            recorded.unknown_s
+        )
+    })
+}
+
+/// Predicts for one configuration, by each method. `unknown`: why a replay would say nothing.
+fn predict(
+    args: &Args,
+    job: &Job,
+    configuration: &Configuration,
+    unknown: Option<&str>,
+) -> Vec<Prediction> {
     let by = Means::of(configuration, &job.controllers);
     let begin = |method| Prediction::new(configuration.clone(), by, method);
     let mut all: Vec<Prediction> = args.method.each().iter().copied().map(begin).collect();
@@ -253,6 +272,10 @@ fn predict(args: &Args, job: &Job, configuration: &Configuration) -> Vec<Predict
             break;
         }
         for one in &mut all {
+            if let ("replay", Some(why)) = (one.method, unknown) {
+                one.fail(why.into());
+                continue;
+            }
             tell(number, args.repeat, &one.name(), one.method);
             let run = match one.method {
                 "replay" => run::replayed(job, configuration),

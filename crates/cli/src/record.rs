@@ -2,8 +2,8 @@
 
 pub mod args;
 mod destination;
-mod habits;
 mod kernel;
+mod last_line;
 mod live;
 mod loaded;
 mod repeat;
@@ -12,7 +12,7 @@ mod summary;
 mod whom;
 mod written;
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -41,7 +41,6 @@ pub static AGENT: &[u8] = include_bytes!(env!("REENACT_AGENT"));
 
 /// Runs the command.
 pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
-    args.habits.check()?;
     if args.repeat > 1 {
         let (code, signal) = repeat::run(&args, args.repeat)?;
         return Ok(signal.map_or(code, end_by));
@@ -207,6 +206,10 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             len = summary.unfinished.is_none().then_some(summary.trace_bytes);
             if !args.quiet {
                 let path = (!output.is_stdout).then(|| observer.output.path());
+                let is_beside = io::stderr().is_terminal() && !args.live;
+                if is_beside && path.is_some_and(last_line::is_open) {
+                    message::end_line();
+                }
                 message::notes(&summary::notes(&summary, path));
                 summary::more(path, args.summary);
             }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use render::amounts::counted;
 use render::escape::{escape, escaped};
 use render::origin;
 use replay::Options;
@@ -53,8 +54,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let (Some(until), Some(totals)) = (args.until, trace.totals())
         && until >= totals.calls_written
     {
-        let calls = totals.calls_written;
-        let found = format!("--until {until}: the trace has {calls} calls, numbered from 0");
+        let calls = counted(totals.calls_written, "call", "calls");
+        let found = format!("--until {until}: the trace has {calls}, numbered from 0");
         return Err(Failure::Usage(found));
     }
     let privileged = is_root();

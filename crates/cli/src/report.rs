@@ -80,7 +80,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::Usage(format!("--detail can be given {most} times at most")));
     }
     let path = args.input.path()?;
-    let trace = source::open(&path)?;
+    let trace = source::open_to_count(&path)?;
+    if !args.detail.is_empty() && model::kernel_layouts(&trace).iter().next().is_none() {
+        return Err(Failure::Failed(format!(
+            "{}: --detail shows events of the kernel, and there are none: `reenact record --kernel` has them",
+            path.display()
+        )));
+    }
     let comparison = args.replay.as_deref().map(Comparison::read).transpose();
     let comparison = comparison.map_err(Failure::Failed)?;
     if let (Some(replay), Some(comparison)) = (&args.replay, &comparison)
@@ -128,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Returns what changed since another recording.
 fn since(other: &Path, path: &Path, trace: &Trace) -> Result<OtherRun, Failure> {
     let name = other.display().to_string();
-    let before = source::open(other)?;
+    let before = source::open_to_count(other)?;
     let comparison = diff::compared([&before, trace]);
     source::warn_of_unknown_events(other, &before);
     let sheet = comparison.sheet([std::slice::from_ref(&name), &[quoted(path)]]);

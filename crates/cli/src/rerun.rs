@@ -5,7 +5,9 @@ mod client;
 mod enclosure;
 mod follower;
 mod gdb;
+mod one_cpu;
 mod result;
+mod scene;
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -18,37 +20,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use model::Conditions;
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
-use render::lines::{self, Look};
-use render::text::Style;
+use render::amounts::counted;
 use rerun::{
-    Asked, Debugger, Divergence, Driver, Ending, Files, Message, Network, Order, Reason, Setup,
-    Shown, Survey, What,
+    Asked, Debugger, Driver, Ending, Files, Message, Network, Order, Reason, Setup, Shadows, Shown,
+    Survey, What,
 };
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
 use syscalls::record::GapWhy;
 use trace::Trace;
-use trace::event::EventKind;
 
 use crate::failure::Failure;
 use crate::record::AGENT;
+use crate::replay::interrupt;
 pub use crate::rerun::args::Args;
 use crate::rerun::args::{OnFiles, OnSockets};
 use crate::rerun::client::Runner;
 use crate::rerun::follower::{Follower, Found};
 use crate::rerun::gdb::Gdb;
+use crate::rerun::one_cpu::OneCpu;
 use crate::rerun::result::Done;
+use crate::rerun::scene::{Scene, tid_of};
 use crate::{failure, message, source};
 
 /// Memory between the program and the recorder, which has next to nothing to do.
 const BUFFER_BYTES: usize = 4 << 20;
+/// With more processes at a time, those that compute have several CPUs: on one they could seem to be stuck.
+const ON_ONE_CPU_MAX: usize = 4;
 /// How long to wait for an order of gdb at a time.
 const ORDERS_WAIT: Duration = Duration::from_secs(1);
-/// Number of calls before the one that differs which are shown.
-const BEFORE: usize = 6;
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let trace = source::open(&args.trace)?;
@@ -59,8 +60,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(seq) = args.stop_at
         && seq >= survey.calls
     {
-        let calls = survey.calls;
-        let text = format!("--stop-at {seq}: the trace has {calls} calls, numbered from 0");
+        let calls = counted(survey.calls, "call", "calls");
+        let text = format!("--stop-at {seq}: the trace has {calls}, numbered from 0");
         return Err(Failure::Usage(text));
     }
     if args.gdb {
@@ -88,7 +89,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let follower = match args.files {
         OnFiles::Answer => None,
-        OnFiles::Real => Some(Follower::start(&args, &trace, survey.calls)?),
+        OnFiles::Real => {
+            interrupt::listen();
+            let started = Follower::start(&args, &trace, survey.calls);
+            if let Some(signal) = interrupt::heard() {
+                started.map(Follower::abandon).ok();
+                return Ok(interrupt::die_of(signal));
+            }
+            Some(started?)
+        }
     };
     let files =
         follower.as_ref().map(|follower| Box::new(follower.files()) as Box<dyn Files + Send>);
@@ -106,13 +115,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             done.system_ns = follower.cpu_ns();
             let is_whole = matches!(done.ending, Ending::Same);
             let found = follower.finish(is_whole);
+            if let Some(signal) = interrupt::heard() {
+                return Ok(interrupt::die_of(signal));
+            }
             // Why the program did not come to its end is the better news.
             if is_whole { Some(found?) } else { found.ok() }
         }
     };
-    let printed = if args.json { done.json(found.as_ref()) } else { Ok(()) };
+    let printed = if args.json { done.json(&trace, args.stop_at, found.as_ref()) } else { Ok(()) };
     let is_same = matches!(done.ending, Ending::Same);
-    if is_same && (found.is_some() || args.network != OnSockets::Answer || args.json) {
+    if is_same {
         message::note(&done.times_told());
     }
     let verdict = end(&args, &trace, done);
@@ -181,13 +193,14 @@ fn end(args: &Args, trace: &Trace, done: Done) -> Result<ExitCode, Failure> {
             message::note(&told);
             Ok(ExitCode::SUCCESS)
         }
-        Ending::Stopped { call, pid } => {
-            message::note(&format!("stopped process {pid} before {call}"));
+        Ending::Stopped { call, thread } => {
+            let who = tid_of(trace, thread).map(|tid| format!(" thread {tid}")).unwrap_or_default();
+            message::note(&format!("stopped{who} before {call}"));
             Ok(ExitCode::SUCCESS)
         }
         Ending::Failed(text) => Err(Failure::Failed(format!("{name}: {text}"))),
         Ending::Diverged(found) => {
-            let text = tell(trace, &found);
+            let text = Scene::of(trace, &found).told(&found);
             match found.reason {
                 Reason::Stuck { .. } => Err(Failure::Stuck(text)),
                 _ => Err(Failure::Different(text)),
@@ -255,7 +268,9 @@ fn execute(
         };
         start_thread("wait", wait).map_err(|error| failed(&error))?
     };
-    let rules = replay::jail::rules_of_a_reader(args.network != OnSockets::Answer)
+    let shadows = Shadows::in_a_new_directory();
+    let has_network = args.network != OnSockets::Answer;
+    let rules = replay::jail::rules_of_a_reader(has_network, shadows.directory())
         .map_err(|error| failed(&error))?;
     if rules.is_none() {
         message::warn("this kernel has no Landlock: the agent alone holds the program back");
@@ -272,8 +287,13 @@ fn execute(
             blocked: first.blocked,
             stack: first.stack,
             held_by: rules.as_ref().map(AsFd::as_fd),
+            // The shadows of files that it maps could fill the disk.
+            writes_no_file: true,
         }),
     };
+    // Peers and clients are to have a CPU of their own, and many processes may compute at the same time.
+    let has_one = !has_network && survey.processes_most <= ON_ONE_CPU_MAX;
+    let cpu = if has_one { OneCpu::here() } else { OneCpu::nowhere() };
     let result = std::thread::scope(|scope| {
         // The agents' requests come from the thread that launches; the trace is read on this one.
         let setup = Setup {
@@ -282,9 +302,11 @@ fn execute(
             patience: args.stuck_after,
             debugger,
             files: made.files,
+            shadows,
             network: made.network,
             stimuli: args.stimuli.into(),
             now_hz: preamble.tsc_hz,
+            told_to_end: Arc::clone(&told_to_end),
         };
         let is_quiet = args.quiet || args.json;
         let answered = scope.spawn(move || answer(is_quiet, trace, setup, messages));
@@ -302,7 +324,7 @@ fn execute(
         launched.map_err(|error| failed(&error))?;
         Ok(result)
     });
-    drop(waiting);
+    drop((waiting, cpu));
     result
 }
 
@@ -335,47 +357,6 @@ fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Me
     };
     let _ = io::stdout().flush();
     done
-}
-
-/// Tells where a re-execution left the recording.
-fn tell(trace: &Trace, found: &Divergence) -> String {
-    let mut before: Vec<String> = Vec::new();
-    let (mut who, mut number) = (String::new(), found.seq);
-    let style = Style { string_limit: 32, data: true, verbose: false };
-    let look = Look { style, hex: false, colour: false, seq: true, names: false };
-    let _ = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
-        if moment.event.thread != found.thread {
-            return Ok(());
-        }
-        if moment.seq.is_some() && moment.seq == found.seq {
-            return Err(());
-        }
-        if let EventKind::Call(_) = moment.event.kind {
-            who = moment.tid.map(|tid| format!("thread {tid}")).unwrap_or_default();
-            let mut line = String::new();
-            lines::event(&mut line, moment, contents, look);
-            before.push(format!("  {}", line.trim_end()));
-            if before.len() > BEFORE {
-                before.remove(0);
-            }
-        }
-        Ok(())
-    });
-    let at = match number.take() {
-        Some(seq) => format!(" at call {seq}"),
-        None => String::new(),
-    };
-    let mut text = format!(
-        "the re-execution differs{at}{}: {}\nlikely reason: {}",
-        if who.is_empty() { String::new() } else { format!(", {who}") },
-        found.reason,
-        found.reason.likely()
-    );
-    if !before.is_empty() {
-        text.push_str("\nthe calls before:\n");
-        text.push_str(&before.join("\n"));
-    }
-    text
 }
 
 /// Passes on what the supervisor sees.
@@ -417,6 +398,13 @@ impl Observer for Glue {
             self.told_to_end.store(true, Ordering::Relaxed);
         }
         self.handle.program_ended(pid, status);
+    }
+
+    fn signalled(&mut self, signal: i32) {
+        if matches!(signal, libc::SIGTERM | libc::SIGINT | libc::SIGHUP) {
+            // The program waits for an answer: that is not to be waited for.
+            self.told_to_end.store(true, Ordering::Relaxed);
+        }
     }
 
     fn told_to_end(&mut self, _signal: i32) {

@@ -1,14 +1,12 @@
 //! `reenact show`: prints a recording event by event.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::decode::shape::shape_of;
-use model::{Conditions, Contents, Moment, Stored, Walk};
+use model::{Conditions, Contents, EventChoice, Moment, Stored, Walk};
 use render::amounts::{counted, show_count};
 use render::escape::escape;
 use render::json::Json;
@@ -23,6 +21,7 @@ use trace::{ReadError, Sequenced, Trace};
 use crate::failure::Failure;
 use crate::filter;
 use crate::latest::Input;
+use crate::nothing::Seen;
 use crate::terminal::Colour;
 use crate::{message, pager, source, units};
 
@@ -68,9 +67,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Data::Text)]
     data: Data,
 
-    /// Show the number of each call, which `cat --seq` and `replay --until` take
-    #[arg(long)]
-    seq: bool,
+    /// Show the number of each call, which `cat --seq` and `replay --until` take; with a number, only the
+    /// call that has it
+    #[arg(long, value_name = "N", num_args = 0..=1)]
+    seq: Option<Option<PathBuf>>,
 
     /// Name the program that each process runs [default: where a recording that has ended has several
     /// processes]
@@ -114,9 +114,28 @@ enum Data {
     Hex,
 }
 
+impl Args {
+    /// Returns the number behind `--seq`.
+    fn only(&self) -> Option<u64> {
+        self.seq.as_ref()?.as_ref()?.to_str()?.parse().ok()
+    }
+
+    /// Returns the path of the trace: what stands behind `--seq` is it where that is no number.
+    fn path(&self) -> Result<PathBuf, Failure> {
+        match (&self.seq, self.only()) {
+            (Some(Some(path)), None) if !self.input.is_given() => Ok(path.clone()),
+            (Some(Some(word)), None) => {
+                let word = word.display();
+                Err(Failure::Usage(format!("--seq: '{word}' is not the number of a call")))
+            }
+            _ => self.input.path(),
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let path = args.input.path()?;
+    let path = args.path()?;
     let name = path.display();
     let mut trace = source::open(&path)?;
     if !args.follow {
@@ -126,7 +145,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     // While it is being recorded, nobody knows how many there will be.
     let has_several = trace.totals().is_some_and(|totals| totals.processes > 1);
     let names = args.names || has_several && !args.follow;
-    let mut printer = Printer::new(&args, names, out);
+    let conditions = args.only.conditions()?;
+    let mut printer = Printer::new(&args, conditions, names, out);
     let mut errors = Errors { name: name.to_string(), count: 0 };
     let more = if args.follow {
         follow(&mut trace, &mut printer, &mut errors, &|| false)?
@@ -144,11 +164,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     printer.out.flush()?;
     source::warn_of_left_out(&path, printer.walk.left_out());
     source::warn_of_unknown_events(&path, &trace);
+    if let Some(hint) = printer.hint().filter(|_| args.limit != Some(0)) {
+        message::note(&hint);
+    }
     if !more {
         return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(hint) = printer.seen.told() {
-        message::note(&hint);
     }
     for warning in source::warnings(&trace) {
         message::warn(&format!("{name}: {warning}"));
@@ -157,7 +177,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let count = errors.count;
         return Err(Failure::Failed(format!(
             "{name}: {count} damaged blocks could not be shown; `reenact info --verify {name}` \
-             tells what is left"
+             says what is left"
         )));
     }
     Ok(ExitCode::SUCCESS)
@@ -179,12 +199,16 @@ pub fn live(
         names: false,
     };
     let format = Format::Text { look, line: String::new() };
-    let (walk, conditions) = (Walk::default(), Conditions::default());
+    let walk = Walk::default();
+    // The kernel may have a thousand events for each call.
+    let events = EventChoice::parse("!%kernel,kernel_task,kernel_scope").ok();
+    let conditions = Conditions { events, ..Conditions::default() };
     let mut printer = Printer {
         walk,
         conditions,
         format,
         left: u64::MAX,
+        only: None,
         seen: Seen::default(),
         chains: None,
         out,
@@ -272,48 +296,15 @@ struct Printer<W> {
     conditions: Conditions,
     format: Format,
     left: u64,
+    /// Only the call with this number.
+    only: Option<u64>,
     seen: Seen,
     chains: Option<Chains>,
     out: W,
 }
 
-/// What a recording has, to be told if no event matches the conditions.
-#[derive(Default)]
-struct Seen {
-    shown: u64,
-    calls: BTreeMap<String, u64>,
-}
-
-/// Limit for the names of calls that are told.
-const NAMES_TOLD: usize = 8;
-
-impl Seen {
-    fn pass(&mut self, kind: &EventKind) {
-        if let (0, EventKind::Call(call)) = (self.shown, kind) {
-            *self.calls.entry(shape_of(call).name.into_owned()).or_default() += 1;
-        }
-    }
-
-    /// Returns what to say where nothing was shown.
-    fn told(&self) -> Option<String> {
-        if self.shown > 0 || self.calls.is_empty() {
-            return None;
-        }
-        let mut calls: Vec<(&String, &u64)> = self.calls.iter().collect();
-        calls.sort_by_key(|(_, count)| Reverse(**count));
-        let all = counted(calls.iter().map(|(_, count)| **count).sum(), "call", "calls");
-        let more = if calls.len() > NAMES_TOLD { ", ..." } else { "" };
-        let names: Vec<String> = calls
-            .into_iter()
-            .take(NAMES_TOLD)
-            .map(|(name, count)| format!("{name} {}", show_count(*count)))
-            .collect();
-        Some(format!("no event matches; the recording has {all}: {}{more}", names.join(", ")))
-    }
-}
-
 impl<W: Write> Printer<W> {
-    fn new(args: &Args, names: bool, out: W) -> Printer<W> {
+    fn new(args: &Args, conditions: Conditions, names: bool, out: W) -> Printer<W> {
         let colour = args.colour.is_on(&io::stdout());
         let style = Style {
             string_limit: args.string_limit,
@@ -323,13 +314,28 @@ impl<W: Write> Printer<W> {
         let format = if args.json {
             Format::Json(Detail { data: args.data != Data::None, ids: args.ids })
         } else {
-            let look = Look { style, hex: args.data == Data::Hex, colour, seq: args.seq, names };
+            let look =
+                Look { style, hex: args.data == Data::Hex, colour, seq: args.seq.is_some(), names };
             Format::Text { look, line: String::new() }
         };
-        let (walk, conditions) = (Walk::default(), args.only.conditions());
-        let left = args.limit.unwrap_or(u64::MAX);
+        let (walk, only) = (Walk::default(), args.only());
+        // No two calls have one number.
+        let left = if only.is_some() { 1 } else { u64::MAX }.min(args.limit.unwrap_or(u64::MAX));
         let (seen, chains) = (Seen::default(), args.stack.then(Chains::default));
-        Printer { walk, conditions, format, left, seen, chains, out }
+        Printer { walk, conditions, format, left, only, seen, chains, out }
+    }
+
+    /// Returns what to say where nothing was shown.
+    fn hint(&self) -> Option<String> {
+        let hint = self.seen.hint(&self.conditions)?;
+        Some(match self.only {
+            Some(only) if self.conditions.accepts_all() => format!(
+                "there is no call {}; the trace has {}, numbered from 0",
+                show_count(only),
+                counted(self.seen.calls(), "call", "calls")
+            ),
+            _ => hint,
+        })
     }
 
     fn next(&mut self, trace: &Trace, next: &Sequenced) -> io::Result<bool> {
@@ -347,20 +353,21 @@ impl<W: Write> Printer<W> {
             return Ok(false);
         }
         let (conditions, format, out) = (&self.conditions, &mut self.format, &mut self.out);
-        let chains = &mut self.chains;
-        self.seen.pass(&next.event.kind);
+        let (chains, seen, only) = (&mut self.chains, &mut self.seen, self.only);
         let shown = self.walk.event(next, clock, contents, |moment, contents| {
             if let Some(chains) = chains {
                 chains.add(moment, contents);
             }
-            if !conditions.accepts(moment) {
+            let is_wanted = only.is_none_or(|only| moment.seq == Some(only));
+            let is_chosen = is_wanted && conditions.accepts(moment);
+            seen.add(moment, conditions, is_chosen);
+            if !is_chosen {
                 return Ok::<_, io::Error>(false);
             }
             let callers = chains.as_mut().and_then(|chains| callers(chains, moment, contents));
             print(out, format, moment, contents, callers.as_deref())
         })?;
         self.left -= u64::from(shown);
-        self.seen.shown += u64::from(shown);
         Ok(self.left > 0)
     }
 }

@@ -18,6 +18,9 @@ use crate::message;
 pub fn open(path: &Path) -> Result<Trace, Failure> {
     let fail =
         |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
+    if path.is_dir() {
+        return Err(fail(&"a directory, not a trace; name a file in it"));
+    }
     let file = file(path).map_err(|error| fail(&error))?;
     let again = file.try_clone();
     Trace::from_file(file).map_err(|error| {
@@ -27,6 +30,20 @@ pub fn open(path: &Path) -> Result<Trace, Failure> {
         };
         advice.map_or_else(|| fail(&error), |advice| fail(&advice))
     })
+}
+
+/// Opens a trace that is to be counted. Fails if it is cut off before its first events: zeros would say
+/// that the program did nothing.
+pub fn open_to_count(path: &Path) -> Result<Trace, Failure> {
+    let trace = open(path)?;
+    if trace.blocks().is_empty() && trace.totals().is_none() {
+        warn_of(path, &trace);
+        let name = path.display();
+        return Err(Failure::Failed(format!(
+            "{name} has no events: it is cut off before the first"
+        )));
+    }
+    Ok(trace)
 }
 
 /// Opens a seekable file, or standard input for `-`.
@@ -117,8 +134,14 @@ pub fn warn_of_left_out(path: &Path, count: u64) {
 
 /// Prints warnings after a complete pass over a trace. Fails if blocks could not be read.
 pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Failure> {
-    let name = path.display();
     warn_of(path, trace);
+    tell_of_pass(path, unread)
+}
+
+/// Prints what a complete pass could not read, without warnings about the trace as a whole. Fails if blocks
+/// could not be read.
+pub fn tell_of_pass(path: &Path, unread: &Unread) -> Result<(), Failure> {
+    let name = path.display();
     for error in &unread.errors {
         message::warn(&format!("{name}: {error}"));
     }
@@ -127,7 +150,7 @@ pub fn tell_unread(path: &Path, trace: &Trace, unread: &Unread) -> Result<(), Fa
         return Ok(());
     }
     Err(Failure::Failed(format!(
-        "{name}: {} left out; `reenact info --verify {name}` tells what is left",
+        "{name}: {} left out; `reenact info --verify {name}` says what is left",
         counted(unread.count, "damaged block was", "damaged blocks were")
     )))
 }

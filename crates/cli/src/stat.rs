@@ -12,18 +12,23 @@ use std::process::ExitCode;
 
 use model::Conditions;
 use render::amounts::show_time;
+use render::escape::escaped;
+use stats::patterns;
 use stats::sheet::{Cell, Sheet};
-use stats::view::{Look, STEPS_MAX, TooManySteps, ViewRow};
+use stats::view::{Look, MISSING, STEPS_MAX, TooManySteps, ViewRow};
 use stats::views::{self, VIEWS};
+use trace::Trace;
 
 use crate::failure::Failure;
-use crate::{filter, latest, pager, source, suggest, terminal, units};
+use crate::{filter, latest, message, nothing, pager, source, suggest, terminal, units};
 use terminal::Colour;
 
 /// See what the program did, in numbers.
 ///
-/// Tables show the most important rows; --limit
-/// shows more of them, --sort others. Numbers in JSON and CSV are whole nanoseconds and bytes.
+/// Tables show the most important rows; --limit shows more of them, --sort others. On a terminal they
+/// have its width. In a pipe or a file they have all columns, and names of up to 160 characters, so that
+/// `grep` finds them; there COLUMNS=120 sets a width. Scripts read --json or --csv: their numbers are whole
+/// nanoseconds and bytes.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "reenact stat [OPTIONS] [VIEW] [TRACE]",
@@ -55,12 +60,14 @@ pub struct Args {
     #[arg(long = "where")]
     by_state: bool,
 
-    /// Count calls by where in the program they were made; best of a recording with --stack
+    /// Count calls by where in the program they were made; most useful with a recording
+    /// made with --stack
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with = "by_state")]
     by: Option<By>,
 
-    /// Sort the rows by this column, by its title or its name in --json
-    #[arg(long, value_name = "COLUMN")]
+    /// Sort the rows by this column, by its title or its name in --json: highest numbers first, names by
+    /// the alphabet; `-COLUMN` the other way round
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     sort: Option<String>,
 
     /// Show at most this many rows of a table: 20, or all with --json and --csv, unless given
@@ -71,7 +78,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
 
-    /// Show all columns, however wide the terminal is
+    /// Show all columns, however wide the terminal is, and whatever COLUMNS says
     #[arg(long)]
     wide: bool,
 
@@ -110,10 +117,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             return Err(Failure::Usage(format!("--where is about calls, not about '{other}'")));
         }
     };
-    let trace = source::open(path)?;
-    let conditions = args.only.conditions();
+    let trace = source::open_to_count(path)?;
+    let conditions = args.only.conditions()?;
     let look = Look { trace: &trace, conditions: &conditions, interval_ns: args.interval };
     let (mut sheet, unread) = (view.look)(&look).map_err(too_many)?;
+    let is_empty = sheet.tables.iter().all(columns::says_nothing);
+    let hint = match is_empty && !conditions.accepts_all() {
+        true => nothing::hint(&trace, &conditions),
+        false => None,
+    };
     name_trace(&mut sheet, path);
     let chosen = Chosen {
         table: args.table.as_deref(),
@@ -122,11 +134,16 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     arrange(&mut sheet, chosen)?;
     pager::start();
+    // Before the numbers: those of a part are not those of the run.
+    source::warn_of(path, &trace);
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
         json::write(&mut out, view.name, &sheet)?;
     } else if args.csv {
         csv::write(&mut out, &sheet)?;
+        if sheet.facts.iter().any(|fact| fact.key == MISSING) {
+            message::notes(&sheet.notes);
+        }
     } else {
         let width = terminal::width().filter(|_| !args.wide);
         let is_coloured = args.colour.is_on(&io::stdout());
@@ -135,50 +152,90 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             &sheet,
             text::Look { limit: args.limit, rows: None, width, is_coloured },
         )?;
+        let is_plain = view.name == VIEWS[0].name && args.table.is_none();
+        if is_plain && conditions.accepts_all() {
+            what_to_do(&mut out, &trace, path, width)?;
+        }
     }
     out.flush()?;
+    if let Some(hint) = hint {
+        message::note(&hint);
+    }
     source::warn_of_unknown_events(path, &trace);
-    source::tell_unread(path, &trace, &unread)?;
+    source::tell_of_pass(path, &unread)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the first view of a trace.
 pub fn print_calls(path: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let trace = source::open(path)?;
+    let trace = source::open_to_count(path)?;
     let conditions = Conditions::default();
     let look = Look { trace: &trace, conditions: &conditions, interval_ns: None };
     let (sheet, _) = (VIEWS[0].look)(&look).map_err(too_many)?;
     let mut text = Vec::new();
     text::write(&mut text, &sheet, text::Look::default())?;
     out.write_all(&text)?;
-    Ok(())
+    Ok(what_to_do(out, &trace, path, None)?)
+}
+
+/// Says what was found first, and what has more of it.
+fn what_to_do(
+    out: &mut dyn Write,
+    trace: &Trace,
+    path: &Path,
+    width: Option<usize>,
+) -> io::Result<()> {
+    // What came through a pipe is gone.
+    let name = match path == Path::new("-") {
+        true => String::new(),
+        false => format!(" {}", escaped(&in_shell(path))),
+    };
+    let command = format!("`reenact stat patterns{name}`");
+    let line = match patterns::first(trace) {
+        None => format!("{command} finds what costs most, and says what to do"),
+        Some(Some(finding)) => {
+            format!("first finding: {}; {command} says what to do", finding.line())
+        }
+        Some(None) => {
+            format!("no finding is 1% of the run and 10 ms or more; {command} has smaller ones")
+        }
+    };
+    writeln!(out)?;
+    let look = text::Look { width, ..text::Look::default() };
+    text::wrapped(&mut { out }, "", &line, look)
 }
 
 /// Key of columns with commands to paste.
 const COMMAND: &str = "command";
-/// How they begin, with what stands for the trace.
-const SHOW_TRACE: &[u8] = b"reenact show TRACE";
+/// What stands for the trace in them.
+const TRACE: &[u8] = b" TRACE";
 
 /// Puts the name of the trace into commands to paste.
 fn name_trace(sheet: &mut Sheet, path: &Path) {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:".contains(byte);
-    let mut name = path.as_os_str().as_bytes().to_vec();
-    if !name.iter().all(is_plain) {
-        let quoted = path.to_string_lossy().replace('\'', "'\\''");
-        name = format!("'{quoted}'").into_bytes();
-    }
+    let name = in_shell(path);
     for table in &mut sheet.tables {
         let Some(at) = table.columns.iter().position(|column| column.key == COMMAND) else {
             continue;
         };
         for row in &mut table.rows {
             if let Cell::Name(command) = &mut row[at]
-                && let Some(rest) = command.strip_prefix(SHOW_TRACE)
+                && let Some(from) = command.windows(TRACE.len()).position(|part| part == TRACE)
             {
-                *command = [b"reenact show ", &name[..], rest].concat();
+                command.splice(from + 1..from + TRACE.len(), name.iter().copied());
             }
         }
     }
+}
+
+/// Returns a path as a word of a command line.
+fn in_shell(path: &Path) -> Vec<u8> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:".contains(byte);
+    let name = path.as_os_str().as_bytes();
+    if name.iter().all(is_plain) {
+        return name.to_vec();
+    }
+    let quoted = path.to_string_lossy().replace('\'', "'\\''");
+    format!("'{quoted}'").into_bytes()
 }
 
 /// Returns the view and the trace that the words of the command line name, in either order.
@@ -194,6 +251,7 @@ fn chosen(words: &[PathBuf]) -> Result<(&'static ViewRow, PathBuf), Failure> {
         [first, second, ..] => match (view(first), view(second)) {
             (Some(view), _) => (view, Some(second)),
             (None, Some(view)) if is_input(first) => (view, Some(first)),
+            (None, None) if is_input(first) && is_input(second) => return Err(two(first, second)),
             (None, None) if is_input(first) => (named(&second.to_string_lossy())?, Some(first)),
             (None, _) => (named(&first.to_string_lossy())?, Some(second)),
         },
@@ -203,6 +261,14 @@ fn chosen(words: &[PathBuf]) -> Result<(&'static ViewRow, PathBuf), Failure> {
 
 fn is_input(path: &Path) -> bool {
     path == Path::new("-") || path.exists()
+}
+
+fn two(first: &Path, second: &Path) -> Failure {
+    let [first, second] = [first, second].map(|path| escaped(&in_shell(path)));
+    Failure::Usage(format!(
+        "{first} and {second} are two traces, and stat looks at one: `reenact diff {first} {second}` says what \
+         changed"
+    ))
 }
 
 fn neither(word: &Path) -> Failure {
@@ -274,14 +340,7 @@ pub fn arrange(sheet: &mut Sheet, chosen: Chosen<'_>) -> Result<(), Failure> {
             sorted |= table.sort(column);
         }
         if !sorted {
-            let columns = sheet.tables.iter().flat_map(|table| &table.columns);
-            let mut known: Vec<&str> =
-                columns.map(|c| c.key).filter(|key| !key.is_empty()).collect();
-            known.sort_unstable();
-            known.dedup();
-            let known = known.join(", ");
-            let text = format!("no table here has a column '{column}'; there are {known}");
-            return Err(Failure::Usage(text));
+            return Err(no_column(sheet, column));
         }
     }
     if let Some(limit) = chosen.limit {
@@ -290,6 +349,26 @@ pub fn arrange(sheet: &mut Sheet, chosen: Chosen<'_>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Says that no table has a column, and which was meant or which there are, by the titles that are shown.
+fn no_column(sheet: &Sheet, wanted: &str) -> Failure {
+    let tables = sheet.tables.iter().filter(|table| !table.fixed);
+    let columns: Vec<_> = tables.flat_map(|table| &table.columns).collect();
+    let mut titles: Vec<&str> = Vec::new();
+    for title in columns.iter().map(|column| column.title.trim()) {
+        if !title.is_empty() && !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    let word = wanted.strip_prefix('-').unwrap_or(wanted);
+    let keys = columns.iter().map(|column| column.key).filter(|key| !key.is_empty());
+    let known: Vec<&str> = titles.iter().copied().chain(keys).collect();
+    let hint = match suggest::closest(word, &known) {
+        Some(close) => format!("did you mean '{close}'?"),
+        None => format!("there are {}", titles.join(", ")),
+    };
+    Failure::Usage(format!("no table here has a column '{}'; {hint}", word.escape_debug()))
 }
 
 #[cfg(test)]

@@ -42,9 +42,18 @@ pub fn has_pager() -> bool {
     BEHIND_PAGER.get().is_some()
 }
 
-/// Returns the characters in a line of standard output, if that leads to a terminal.
+/// Returns the characters in a line of standard output: of the terminal, or else as COLUMNS says, which
+/// shells do not pass on by themselves. So what goes into a pipe is whole unless somebody asks.
 pub fn width() -> Option<usize> {
-    BEHIND_PAGER.get().copied().flatten().or_else(|| width_of(io::stdout()))
+    let behind_pager = BEHIND_PAGER.get().copied().flatten();
+    behind_pager
+        .or_else(|| width_of(io::stdout()))
+        .or_else(|| asked(&std::env::var("COLUMNS").ok()?))
+}
+
+/// Reads a width that a user asks for. Shorter lines have no room for a table.
+fn asked(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|width| (COLUMNS_LEAST..=COLUMNS_MOST).contains(width))
 }
 
 /// Returns the characters in a line of standard error, if that leads to a terminal.
@@ -57,6 +66,9 @@ fn width_of(stream: impl AsFd) -> Option<usize> {
     Some(usize::from(width.0)).filter(|width| *width > 0)
 }
 
+/// Least and most of what COLUMNS may say.
+const COLUMNS_LEAST: usize = 40;
+const COLUMNS_MOST: usize = 10_000;
 /// Characters to which text is wrapped at least.
 const WRAP_LEAST: usize = 20;
 
@@ -90,6 +102,12 @@ pub fn below(line: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_width_may_be_asked_for() {
+        assert_eq!(asked("120"), Some(120));
+        assert!(["", "0", "39", "x", "99999999999"].iter().all(|text| asked(text).is_none()));
+    }
 
     #[test]
     fn long_lines_are_broken_between_words() {

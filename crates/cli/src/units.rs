@@ -61,9 +61,12 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
 
 /// Parses a whole number that fits in `T`.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
-    let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
     let number = text.parse().ok().and_then(|number: u64| T::try_from(number).ok());
-    number.ok_or_else(|| format!("'{text}' is not a whole number from 0 to {most}"))
+    number.ok_or_else(|| match u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>()) {
+        // Nobody needs to know how far they go.
+        u64::MAX => format!("'{text}' is not a whole number, such as 20"),
+        most => format!("'{text}' is not a whole number from 0 to {most}"),
+    })
 }
 
 /// Parses bytes in hexadecimal digits (`00ff`).
@@ -137,6 +140,10 @@ mod tests {
         for bad in ["", "x", "-1", "1.5", "4294967296"] {
             let said = number::<u32>(bad).unwrap_err();
             assert_eq!(said, format!("'{bad}' is not a whole number from 0 to 4294967295"));
+        }
+        for bad in ["x", "-1", "18446744073709551616"] {
+            let said = number::<usize>(bad).unwrap_err();
+            assert_eq!(said, format!("'{bad}' is not a whole number, such as 20"));
         }
     }
 

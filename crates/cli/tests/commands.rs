@@ -175,8 +175,12 @@ fn cat_gives_the_bytes() {
     let output = reenact(&["cat", &trace, "--seq", "5", "--arg", "pathname"]);
     assert_eq!(output.stdout, b"/tmp/\x1b[31m\xff");
     failure(&["cat", &trace, "--seq", "9"], 1, "there is no call 9; the trace has 7 calls");
-    failure(&["cat", &trace, "--seq", "3", "--arg", "x"], 1, "it has no buffer 'x'; it has buf");
-    failure(&["cat", &trace, "--seq", "6"], 1, "it has no buffers");
+    failure(
+        &["cat", &trace, "--seq", "3", "--arg", "x"],
+        1,
+        "call 3 (read) has no buffer 'x'; it has buf",
+    );
+    failure(&["cat", &trace, "--seq", "6"], 1, " has no buffers; `reenact show --seq 6");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use trace::event::{Call, Content, Event, EventKind, Outcome};
+use trace::event::{Call, Content, Event, EventKind, FieldValue, Outcome};
 use trace::parts::part_id;
 use trace::{Trace, Writer, WriterOptions};
 
@@ -57,7 +57,7 @@ const fn ring_begins() -> u64 {
 }
 
 /// Builds a program of tests/rerun: `racing` has threads that also run for long between two calls, `echo` is a
-/// server and its client.
+/// server and its client, `mapped_files` maps files that it changes.
 fn built(directory: &Path, name: &str) -> String {
     let program = directory.join(name).display().to_string();
     let source = format!("{}/../../tests/rerun/{name}.c", env!("CARGO_MANIFEST_DIR"));
@@ -153,6 +153,15 @@ fn alter(event: &mut Event, random: &mut Random) {
         }
         EventKind::Exit { status, .. } => *status = Some(random.word() as i32),
         EventKind::State(state) => state.cwd = b"/proc/self/fd".to_vec(),
+        // Of a file that is mapped, say: where it lies, how long it is.
+        EventKind::Other(other) if !other.values.is_empty() && random.below(4) > 0 => {
+            let place = random.below(other.values.len() as u64) as usize;
+            match &mut other.values[place] {
+                FieldValue::Unsigned(number) => *number = random.odd(),
+                FieldValue::Bytes(bytes) => bytes.truncate(random.below(8) as usize),
+                _ => {}
+            }
+        }
         _ => event.tsc = event.tsc.wrapping_add(random.below(1 << 30)),
     }
 }
@@ -206,6 +215,15 @@ fn lies_about_threads_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let program = built(directory.path(), "racing");
     let trace = recorded(directory.path(), &["--serialize"], &[&program]);
+    lies_do_no_harm(directory.path(), &trace, FEW / 2, "answer");
+}
+
+#[test]
+fn lies_about_mapped_files_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = built(directory.path(), "mapped_files");
+    let script = "\"$0\"; rm -f calls children";
+    let trace = recorded(directory.path(), &[], &["sh", "-c", script, &program]);
     lies_do_no_harm(directory.path(), &trace, FEW / 2, "answer");
 }
 

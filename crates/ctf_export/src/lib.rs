@@ -12,6 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::io::{self, BufWriter, Write};
 
 use model::kernel_events::{KernelAct, kernel_row};
+use model::kernel_tasks::{KernelScope, Missing};
 use model::scheduling::{CPUS_MAX, Scheduling};
 use model::{Contents, Moment};
 use syscalls::shape::{ArgKind, Dir};
@@ -94,6 +95,7 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
             epoch_ns: preamble.epoch_ns,
             host: preamble.host.clone(),
             kernel: preamble.kernel.clone(),
+            is_partial: false,
         };
         Exporter {
             create,
@@ -335,6 +337,9 @@ impl<'a, W: Write, E: From<io::Error>> Exporter<'a, W, E> {
         for (_, stream) in self.streams {
             stream.finish()?;
         }
+        let missing = self.scheduling.missing();
+        let is_partial = |scope: &KernelScope| !scope.is_whole || missing != Missing::Nothing;
+        self.head.is_partial = self.scheduling.scope().is_some_and(is_partial);
         let mut out = (self.create)(METADATA)?;
         out.write_all(metadata::text(&self.head, &self.classes).as_bytes())?;
         out.flush()?;

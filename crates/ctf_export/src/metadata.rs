@@ -40,6 +40,9 @@ pub struct Head {
     pub host: String,
     /// Release of its kernel.
     pub kernel: String,
+    /// Events of the kernel do not tell of all that threads did: of some threads or CPUs alone, or not
+    /// of all switches.
+    pub is_partial: bool,
 }
 
 /// What stands at the beginning of a packet.
@@ -87,11 +90,15 @@ stream {
 /// LTTng's version whose names and fields these are: readers ask for it.
 const LIKE: &str = "\ttracer_major = 2;\n\ttracer_minor = 13;\n\ttracer_patchlevel = 0;\n";
 
+/// By this our own importer knows that threads did more than is there.
+const PARTIAL: &str = "\treenact_scope = \"partial\";\n";
+
 /// Writes the metadata.
 pub fn text(head: &Head, classes: &[Class]) -> String {
     let mut out = String::from("/* CTF 1.8 */\n");
     out.push_str(TYPES);
     let uuid = uuid(&head.uuid);
+    let partial = if head.is_partial { PARTIAL } else { "" };
     // What cannot be written here fails nowhere: a string takes all.
     let _ = write!(
         out,
@@ -99,7 +106,7 @@ pub fn text(head: &Head, classes: &[Class]) -> String {
          \tpacket.header := struct {{\n\t\tuint32_t magic;\n\t\tuint8_t uuid[16];\n\
          \t\tuint32_t stream_id;\n\t}};\n}};\n\nenv {{\n\thostname = \"{}\";\n\
          \tdomain = \"kernel\";\n\tsysname = \"Linux\";\n\tkernel_release = \"{}\";\n\
-         \ttracer_name = \"reenact\";\n{LIKE}}};\n\nclock {{\n\tname = \"monotonic\";\n\
+         \ttracer_name = \"reenact\";\n{LIKE}{partial}}};\n\nclock {{\n\tname = \"monotonic\";\n\
          \tuuid = \"{uuid}\";\n\tdescription = \"Time since the start of the recording\";\n\
          \tfreq = {SECOND_NS};\n\toffset_s = {};\n\toffset = {};\n}};\n",
         quoted(&head.host),
@@ -167,10 +174,16 @@ mod tests {
         assert_eq!(quoted("a\"b\\\n"), "ab");
         let bytes: [u8; 16] = std::array::from_fn(|at| at as u8);
         assert_eq!(uuid(&bytes), "00010203-0405-0607-0809-0a0b0c0d0e0f");
-        let head =
-            Head { uuid: bytes, epoch_ns: 5_000_000_007, host: "\"};".into(), kernel: "6".into() };
+        let head = Head {
+            uuid: bytes,
+            epoch_ns: 5_000_000_007,
+            host: "\"};".into(),
+            kernel: "6".into(),
+            is_partial: true,
+        };
         let class = Class { name: "x".into(), fields: vec![("a-b".into(), Type::Bytes)] };
         let text = text(&head, &[class]);
+        assert!(text.contains("reenact_scope = \"partial\";\n};"));
         assert!(text.starts_with("/* CTF 1.8 */") && text.contains("offset_s = 5;\n\toffset = 7;"));
         assert!(
             text.contains("uint8_t _a_b[ __a_b_length ];") && text.contains("hostname = \"};\"")

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::io::{self, Write};
 
-use model::kernel_tasks::KernelScope;
+use model::kernel_tasks::{KernelScope, Missing};
 use model::scheduling::CPUS_MAX;
 use syscalls::record::enter_flag;
 use syscalls::shape::{ArgKind, Ret, Syscall};
@@ -200,11 +200,17 @@ impl Import {
     fn begin(&mut self, metadata: &Metadata) -> Result<(), Wrong> {
         let (why, text) = (GapWhy::Imported, "a CTF trace".to_string());
         self.gap(RECORDER, 0, EventKind::Gap { why, detail: 0, text })?;
-        let (key, kernel) = spelling::DOMAIN;
-        if metadata.environment.get(key).is_some_and(|domain| domain == kernel)
+        let says = |(key, word): (&str, &str)| {
+            metadata.environment.get(key).is_some_and(|value| value == word)
+        };
+        if says(spelling::DOMAIN)
             && let Some(row) = row_of(event_number::KERNEL_SCOPE)
         {
-            let scope = KernelScope { is_whole: true, ..KernelScope::default() };
+            let missing = match says(spelling::PARTIAL) {
+                true => Missing::Switches,
+                false => Missing::Nothing,
+            };
+            let scope = KernelScope { is_whole: true, missing, ..KernelScope::default() };
             self.write(RECORDER, 0, EventKind::Other(scope.event(row)))?;
         }
         let mut layouts: Vec<KernelLayout> = Vec::new();

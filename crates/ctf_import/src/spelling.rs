@@ -93,6 +93,8 @@ pub const SWITCHED_TO: (&str, &str) = ("sched_switch", "next_tid");
 pub const REQUEST: (&str, &str) = ("block", "rwbs");
 /// The part of the environment that says what was traced, and what stands there for the kernel.
 pub const DOMAIN: (&str, &str) = ("domain", "kernel");
+/// And what our own exports have there if threads did more than is in them.
+pub const PARTIAL: (&str, &str) = ("reenact_scope", "partial");
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Events that are being taken: an instance with the chosen events, or rings of them.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::buffer::{CpuBuffer, bytes_most};
 use crate::classes::{self, CLASSES, fits};
 use crate::error::Error;
 use crate::format::Format;
-use crate::instance::{Instance, Tracefs, write};
+use crate::instance::{Instance, SWITCH, Tracefs, write};
 use crate::ring::{self, Clock, Now, Ring};
 
 /// Events chosen at most.
@@ -82,6 +83,9 @@ const OF_ANY_THREAD: [&str; 12] = [
     "signal",
     "raw_syscalls",
 ];
+
+/// What the kernel's own tracers write: no events that can be asked for.
+const OF_TRACERS: &str = "ftrace";
 
 /// Events that are being taken. Ends with its buffers closed and its instance removed.
 #[derive(Debug)]
@@ -177,8 +181,9 @@ impl Capture {
         };
         let file = format!("events/{event}/filter");
         instance.set(&file, condition).map_err(|_| {
-            let why = std::fs::read_to_string(instance.file(&file)).unwrap_or_default();
-            refused(why.lines().last().unwrap_or_default().trim_start_matches(['\t', ' ', '^']))
+            let why = said_of_filter(&instance.file(&file)).unwrap_or_default();
+            let last = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            refused(last.trim_start_matches("parse_error: "))
         })
     }
 
@@ -197,6 +202,11 @@ impl Capture {
         Some(Admission(self.instance.as_ref()?.file("set_event_pid")))
     }
 
+    /// Returns true if not all events of a kind, `SYSTEM/EVENT`, are taken.
+    pub fn has_condition(&self, event: &str) -> bool {
+        self.conditions.iter().any(|(of, _)| of == event)
+    }
+
     /// Takes events from now on.
     pub fn begin(&self) -> Result<(), Error> {
         self.switch(true)
@@ -209,7 +219,7 @@ impl Capture {
 
     fn switch(&self, is_on: bool) -> Result<(), Error> {
         match &self.instance {
-            Some(instance) => instance.set("tracing_on", if is_on { "1" } else { "0" }),
+            Some(instance) => instance.set(SWITCH, if is_on { "1" } else { "0" }),
             None => {
                 let mut rings = self.buffers.iter().filter_map(CpuBuffer::ring);
                 let switched = rings.try_for_each(|ring| ring.switch(is_on));
@@ -218,8 +228,8 @@ impl Capture {
         }
     }
 
-    /// Leaves out what the threads of this process do, as far as it is about no other. Those that
-    /// they make later are not left out.
+    /// Leaves out what the threads that this process has by now do, as far as it is about no other. Of
+    /// those that they make later no event tells whose they are.
     pub fn leave_out_own_threads(&self) -> Result<(), Error> {
         let Some(instance) = &self.instance else {
             let is_own = |format: &Format| {
@@ -280,7 +290,7 @@ fn instance(
     part: Part,
 ) -> Result<(Vec<CpuBuffer>, Instance), Error> {
     let instance = tracefs.instance(if part == Part::OfAdmitted { "-own" } else { "" })?;
-    instance.set("tracing_on", "0")?;
+    instance.set(SWITCH, "0")?;
     instance.use_time_stamp_counter()?;
     instance.set("buffer_size_kb", &wanted.buffer_bytes.div_ceil(1024).max(4).to_string())?;
     let page_bytes = instance.page_bytes();
@@ -324,13 +334,23 @@ fn own_threads() -> Result<Vec<u32>, Error> {
     Ok(ids.take(OWN_THREADS_MAX).collect())
 }
 
-/// All events of this kernel, as `SYSTEM/EVENT`.
+/// What the kernel says of a filter that it has refused. It says so to the first read alone.
+fn said_of_filter(file: &Path) -> std::io::Result<String> {
+    let mut text = vec![0; 4096];
+    let length = fs::File::open(file)?.read(&mut text)?;
+    Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+}
+
+/// All events of this kernel that can be taken, as `SYSTEM/EVENT`.
 fn all_events(folder: &Path) -> Result<Vec<String>, Error> {
     let failed = |source| Error::of(folder, source);
     let mut all = Vec::new();
     for system in fs::read_dir(folder).map_err(failed)?.flatten() {
         let Ok(events) = fs::read_dir(system.path()) else { continue };
         let Ok(system) = system.file_name().into_string() else { continue };
+        if system == OF_TRACERS {
+            continue;
+        }
         for event in events.flatten() {
             let is_folder = event.file_type().is_ok_and(|kind| kind.is_dir());
             if let (true, Ok(event)) = (is_folder, event.file_name().into_string()) {
@@ -347,10 +367,16 @@ fn choose(all: &[String], wanted: &[String]) -> Result<(Vec<String>, Vec<String>
     let mut patterns = patterns_of(wanted)?;
     let chosen = |event: &&String| patterns.iter().any(|pattern| fits(pattern, event));
     let chosen: Vec<String> = all.iter().filter(chosen).cloned().collect();
-    if chosen.is_empty() || chosen.len() > EVENTS_MAX {
+    if chosen.is_empty() {
+        let words = wanted.join(",");
+        return Err(Error::Unknown(format!(
+            "this kernel has no event '{words}': `ls /sys/kernel/tracing/events/*` shows those that it has"
+        )));
+    }
+    if chosen.len() > EVENTS_MAX {
         let count = chosen.len();
         return Err(Error::Unknown(format!(
-            "of what is asked for, this kernel has {count} events; 1 to {EVENTS_MAX} can be taken"
+            "{count} events are asked for, and {EVENTS_MAX} can be taken"
         )));
     }
     let is_missing = |pattern: &String| !all.iter().any(|event| fits(pattern, event));
@@ -363,6 +389,9 @@ fn patterns_of(words: &[String]) -> Result<Vec<String>, Error> {
     let mut patterns: Vec<String> = Vec::new();
     for word in words {
         match (classes::class(word), pattern_of(word)) {
+            _ if word.ends_with(':') => {
+                return Err(Error::Unknown(format!("'{word}' has no condition behind the colon")));
+            }
             (Some(class), _) => patterns.extend(class.events.iter().map(|&event| event.into())),
             (None, Some(pattern)) => patterns.push(pattern),
             (None, None) => {
@@ -454,7 +483,8 @@ mod tests {
         // An event that two words ask for is there once.
         assert_eq!(chosen(&["sched:sched_switch", "sched:*"]).unwrap().0.len(), 2);
         assert!(chosen(&["nothing"]).unwrap_err().contains("there are core, sched"));
-        assert!(chosen(&["xfs:*"]).unwrap_err().contains("has 0 events"));
+        assert!(chosen(&["xfs:*"]).unwrap_err().contains("has no event 'xfs:*'"));
+        assert!(chosen(&["sched:sched_switch:"]).unwrap_err().contains("no condition"));
     }
 
     #[test]

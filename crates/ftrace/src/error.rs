@@ -15,8 +15,8 @@ pub enum Error {
     /// We may not use it.
     #[error(
         "no kernel events: {} cannot be written ({source}); they need root, or write access to \
-         tracefs: as root, `mount -o remount,gid=GROUP,mode=770 /sys/kernel/tracing`; or CAP_PERFMON \
-         where tracefs can be read. A kernel in lockdown gives them to nobody", path.display()
+         tracefs: as root, `mount -o remount,uid=USER /sys/kernel/tracing`; or CAP_PERFMON where tracefs \
+         can be read: `mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing`. A kernel in lockdown gives them to nobody", path.display()
     )]
     NotAllowed {
         /// What was refused.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -13,6 +14,8 @@ pub const PREFIX: &str = "reenact-";
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// An event that every kernel has.
 const USUAL_EVENT: &str = "events/sched/sched_switch/id";
+/// Switches events on and off, in an instance and in tracefs itself.
+pub(crate) const SWITCH: &str = "tracing_on";
 /// The clock of recorded calls.
 const CLOCK: &str = "x86-tsc";
 
@@ -31,7 +34,7 @@ impl Tracefs {
         for tracefs in &all {
             let instances = tracefs.instances();
             match fs::read_dir(&instances) {
-                Ok(_) if is_writable(&instances) => return Ok(tracefs.clone()),
+                Ok(_) if tracefs.takes_instances() => return Ok(tracefs.clone()),
                 Ok(_) => refused = Some((instances, libc::EACCES)),
                 Err(error) => {
                     if let Some(code @ (libc::EACCES | libc::EPERM)) = error.raw_os_error() {
@@ -65,6 +68,16 @@ impl Tracefs {
         let number = fs::read_to_string(self.root.join(USUAL_EVENT));
         let number = number.ok().and_then(|text| text.trim().parse().ok());
         number.is_some_and(ring::may_be_had)
+    }
+
+    /// Returns true if we may make instances, and set what they have: the kernel gives files of an instance to
+    /// the owner of the folder, whoever makes it, and others may not write to them.
+    fn takes_instances(&self) -> bool {
+        let instances = self.instances();
+        // SAFETY: geteuid has no arguments and cannot fail.
+        let is_ours = |found: fs::Metadata| found.uid() == unsafe { libc::geteuid() };
+        is_writable(&instances)
+            && (fs::metadata(&instances).is_ok_and(is_ours) || is_writable(&self.root.join(SWITCH)))
     }
 
     fn instances(&self) -> PathBuf {

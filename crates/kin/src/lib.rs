@@ -25,7 +25,7 @@ pub use credentials::{Credentials, own_credentials};
 pub use patience::Patience;
 pub use pidfd::{Identity, Mark};
 pub use status::proc_is_ours;
-pub use threads::start_thread;
+pub use threads::{begun, has_begun, start_thread};
 
 use maps::Which;
 use status::is_gone;
@@ -327,6 +327,15 @@ impl Kin {
         Some(Found { is_guess: true, ..found })
     }
 
+    /// The living processes that have one of these ids in some pid namespace, ours or one below it.
+    pub fn all_with(&self, ids: &[u32]) -> impl Iterator<Item = Found> {
+        let is_one = |id: &i32| ids.contains(&id.cast_unsigned());
+        let lives = move |pid: &i32| {
+            status::read(*pid).is_some_and(|status| !status.dead && status.ids.iter().any(is_one))
+        };
+        numbers_in("/proc").filter(lives).filter_map(|pid| self.find(pid))
+    }
+
     /// Notes the id in our namespace of the process with this number, and whether it is certain.
     pub fn place(&self, number: u32, pid: i32, is_guess: bool) {
         lock(&self.0.placed).insert(number, Placed { pid, is_guess });
@@ -432,6 +441,29 @@ mod tests {
         assert_eq!(other.relation(pid), Relation::Gone, "dead and waited for");
         other.forget(7, pid);
         assert!(lock(&other.0.known).is_empty());
+    }
+
+    #[test]
+    fn all_that_have_an_id_are_told_and_whose_they_are() {
+        let kin = Kin::default();
+        let mut one = child(&mut Command::new("cat"));
+        let pid = one.id() as i32;
+        let relations = || {
+            kin.all_with(&[0, pid.cast_unsigned()]).map(|found| found.relation).collect::<Vec<_>>()
+        };
+        assert_eq!(relations(), [Relation::Stranger]);
+        kin.add(pid);
+        assert_eq!(relations(), [Relation::Ours]);
+        one.kill().unwrap();
+        eventually(|| status::read(pid).is_none_or(|status| status.dead));
+        assert_eq!(relations(), [], "dead, and not waited for");
+        end(one);
+    }
+
+    fn eventually(holds: impl Fn() -> bool) {
+        while !holds() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

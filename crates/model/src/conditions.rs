@@ -9,6 +9,7 @@ use trace::event::{Call, EventKind};
 use trace::event_table::{self, EventClass, EventRow};
 
 use crate::decode::shape::{Shape, shape_of};
+use crate::kernel_events::kernel_rows;
 use crate::{Moment, Step, Surroundings, World, glob};
 
 /// Conditions on events; all must hold.
@@ -26,6 +27,9 @@ pub struct Conditions {
     pub uids: Vec<u32>,
     /// Effective user ids, all if empty.
     pub euids: Vec<u32>,
+    /// Patterns, one of which must match the program that the process runs: its file name, or the whole
+    /// path if the pattern has a slash; any program if empty.
+    pub programs: Vec<String>,
     /// CPUs on which events of the kernel happened, all if empty; of nothing else it is known.
     pub cpus: Vec<u32>,
     /// Calls by name and class, all if `None`.
@@ -65,6 +69,20 @@ impl Conditions {
         Conditions { pids, tids, cpus, until_ns: None, ..self.clone() }.accepts_all()
     }
 
+    /// Returns true if all between two moments is wanted.
+    pub fn only_name_times(&self) -> bool {
+        Conditions { since_ns: None, until_ns: None, ..self.clone() }.accepts_all()
+    }
+
+    /// Returns true if the conditions choose processes and threads, and nothing of what they do: all that
+    /// one of them does between two moments is wanted, or none of it.
+    pub fn only_choose_tasks(&self) -> bool {
+        let none = Vec::new;
+        let (pids, tids, pgids, sids) = (none(), none(), none(), none());
+        let (uids, euids, programs) = (none(), none(), Vec::new());
+        Conditions { pids, tids, pgids, sids, uids, euids, programs, ..self.clone() }.accepts_all()
+    }
+
     /// Returns true if there is a condition that only calls can meet.
     fn is_about_calls(&self) -> bool {
         let by_name = self.calls.is_some() || !self.paths.is_empty();
@@ -76,6 +94,7 @@ impl Conditions {
         !(self.pids.is_empty() && self.tids.is_empty() && self.paths.is_empty())
             || self.needs_ties()
             || self.needs_credentials()
+            || !self.programs.is_empty()
     }
 
     fn needs_ties(&self) -> bool {
@@ -126,6 +145,9 @@ impl Conditions {
                 return false;
             }
         }
+        if !self.programs.is_empty() && !self.fits_program(moment) {
+            return false;
+        }
         match &moment.event.kind {
             EventKind::Call(call) => self.accepts_call(call, moment),
             kind => match &self.events {
@@ -133,6 +155,19 @@ impl Conditions {
                 None => !self.is_about_calls(),
             },
         }
+    }
+
+    fn fits_program(&self, moment: &Moment<'_>) -> bool {
+        let process = moment.process().and_then(|number| moment.world.process(number));
+        let Some(process) = process else { return false };
+        let names = [&process.exe[..], process.argv.iter().next().unwrap_or_default()];
+        self.programs.iter().any(|glob| {
+            let is_path = glob.contains('/');
+            names.iter().any(|path| {
+                let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+                glob::matches(glob.as_bytes(), if is_path { path } else { name })
+            })
+        })
     }
 
     fn accepts_call(&self, call: &Call, moment: &Moment<'_>) -> bool {
@@ -246,8 +281,23 @@ impl EventChoice {
         };
         let (mut kinds, mut kernel) = (Vec::new(), Vec::new());
         for item in list.split(',') {
+            if item.starts_with('!') {
+                return Err(format!(
+                    "'{item}': ! stands before the whole list, and negates all of it"
+                ));
+            }
+            if item.matches(':').count() > 1 {
+                return Err(format!(
+                    "'{item}': conditions on fields are for `record --kernel`; here events are chosen as \
+                     SYSTEM:EVENT"
+                ));
+            }
             if item.contains(':') {
                 kernel.push(item.to_string());
+                continue;
+            }
+            if kernel_rows().any(|row| glob::matches(item.as_bytes(), row.name.as_bytes())) {
+                kernel.push(format!("*:{item}"));
                 continue;
             }
             let before = kinds.len();
@@ -360,6 +410,9 @@ mod tests {
             check("!end,gap").accepts(&stall, &world) && !check("!end,gap").accepts(&end, &world)
         );
         assert!(EventChoice::parse("stalls").unwrap_err().contains("%recording"));
+        for text in ["sched:*,!sched:sched_switch", "sched:sched_switch:prev_state!=0"] {
+            assert!(EventChoice::parse(text).is_err(), "{text}");
+        }
         assert!(EventChoice::parse("%file").is_err() && EventChoice::parse("").is_err());
         let layout = KernelLayout {
             number: 5,
@@ -373,6 +426,8 @@ mod tests {
         let (switch, unknown) = (kernel(5), kernel(6));
         for (text, fits) in
             [("sched:*", true), ("*:sched_switch", true), ("irq:*", false), ("!irq:*", true)]
+                .into_iter()
+                .chain([("sched_switch", true), ("block_rq_*", false)])
         {
             assert_eq!(check(text).accepts(&switch, &world), fits, "{text}");
         }

@@ -402,7 +402,7 @@ impl<'a> Look<'a> {
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
                 ArgKind::Buf(Dir::Out | Dir::InOut, Of::Fds, _) => {
-                    self.array(number, close_on_exec, step);
+                    self.array((number, part::WHOLE), close_on_exec, step);
                 }
                 ArgKind::Buf(Dir::Out | Dir::InOut, Of::Msghdr, _) => {
                     self.received(number, 0, close_on_exec, step);
@@ -414,6 +414,9 @@ impl<'a> Look<'a> {
                 }
                 _ => {}
             }
+        }
+        if let Gives::ObjectBehind(..) = self.shape.gives {
+            self.array((0, part::CONTENT), close_on_exec, step);
         }
     }
 
@@ -499,7 +502,7 @@ impl<'a> Look<'a> {
                 let pid = Some(call.args[0] as u32);
                 Rc::new(Description { path, origin, pid, ..Default::default() })
             }
-            Gives::Object(name) => object(name),
+            Gives::Object(name) | Gives::ObjectBehind(name, _) => object(name),
             Gives::ByPath | Gives::Mounts | Gives::Pipe | Gives::SocketPair => {
                 object(&self.shape.name)
             }
@@ -534,13 +537,15 @@ impl<'a> Look<'a> {
         names.join(" ")
     }
 
-    fn array(&mut self, arg: u8, close_on_exec: bool, step: &mut Step) {
-        let Some(data) = piece(&self.call.data, arg, part::WHOLE, 0, true) else { return };
+    fn array(&mut self, (arg, part): (u8, u8), close_on_exec: bool, step: &mut Step) {
+        let Some(data) = piece(&self.call.data, arg, part, 0, true) else { return };
         let Ok(bytes) = self.contents.read(&data.content, 8) else { return };
         let (origin, path) = match self.shape.gives {
             Gives::Pipe => (Origin::Pipe, format!("pipe:[{}]", self.world.next_pipe())),
             Gives::SocketPair => (Origin::SocketPair, format!("socket:[{}]", self.socket_kind())),
-            Gives::Object(name) => (Origin::Anonymous, object_name(name)),
+            Gives::Object(name) | Gives::ObjectBehind(name, _) => {
+                (Origin::Anonymous, object_name(name))
+            }
             _ => (Origin::Anonymous, object_name(&self.shape.name)),
         };
         // A pipe's first end reads, its second one writes.

@@ -31,6 +31,14 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
+/// Returns a pattern that matches this text alone.
+pub fn quoted(text: &[u8]) -> Vec<u8> {
+    let is_special = |byte: &u8| b"*?[\\".contains(byte);
+    let bytes =
+        text.iter().flat_map(|byte| is_special(byte).then_some(b'\\').into_iter().chain([*byte]));
+    bytes.collect()
+}
+
 /// Returns the length of the pattern's first element if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
@@ -64,11 +72,18 @@ fn set(pattern: &[u8], byte: u8) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{matches, quoted};
 
     #[track_caller]
     fn check(pattern: &str, text: &str, expected: bool) {
         assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+    }
+
+    #[test]
+    fn what_is_quoted_matches_itself_alone() {
+        let text = br"socket:[7]/*.t?p\";
+        assert!(matches(&quoted(text), text));
+        assert!(!matches(&quoted(b"/*.tmp"), b"/a.tmp"));
     }
 
     #[test]

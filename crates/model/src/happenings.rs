@@ -1,7 +1,5 @@
 //! Events of the kernel as what they mean: their fields, found once for each layout.
 
-use std::collections::HashMap;
-
 use syscalls::abi::states::{self, Stopping};
 use trace::Trace;
 use trace::event::{EventKind, RECORDER};
@@ -149,7 +147,10 @@ pub enum Entered<'a> {
 /// Reads events of the layouts of a trace.
 #[derive(Clone, Default)]
 pub struct Happenings {
-    plans: HashMap<u32, Plan>,
+    /// Numbers of layouts, sorted: fewer than would be worth a hash.
+    numbers: Vec<u32>,
+    /// In the same order.
+    plans: Vec<Plan>,
 }
 
 /// Place of a field.
@@ -198,12 +199,20 @@ impl Happenings {
     /// For events of these layouts.
     pub fn new(layouts: &KernelLayouts) -> Happenings {
         let plans = layouts.iter().filter_map(|layout| Some((layout.number, plan(layout)?)));
-        Happenings { plans: plans.collect() }
+        let mut plans: Vec<(u32, Plan)> = plans.collect();
+        plans.sort_by_key(|(number, _)| *number);
+        let (numbers, plans) = plans.into_iter().unzip();
+        Happenings { numbers, plans }
+    }
+
+    /// Returns true if events tell of switches from one thread to another.
+    pub fn has_switches(&self) -> bool {
+        self.plans.iter().any(|plan| matches!(plan.does, Does::Switch(_)))
     }
 
     /// Returns what an event means, if that is known.
     pub fn read<'a>(&'a self, layout: u32, values: &'a [u8]) -> Option<Happening<'a>> {
-        let plan = self.plans.get(&layout)?;
+        let plan = &self.plans[self.numbers.binary_search(&layout).ok()?];
         let mut found = [KernelValue::Unsigned(0); FIELDS_MAX];
         let mut count = 0;
         for ((_, value), to) in plan.layout.values(values).zip(&mut found[..plan.fields]) {

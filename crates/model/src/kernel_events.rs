@@ -182,7 +182,7 @@ const REQUEST: [&str; 2] = ["dev", "sector"];
 const PAGED: [&str; 2] = ["s_dev", "i_ino"];
 
 /// The table.
-pub static KERNEL_ROWS: [KernelRow; 58] = [
+pub static KERNEL_ROWS: [KernelRow; 59] = [
     row(
         "sched",
         "sched_switch",
@@ -254,6 +254,7 @@ pub static KERNEL_ROWS: [KernelRow; 58] = [
     vector("x86_platform_ipi_exit", Leave),
     row("nmi", "nmi_handler", &[], Nothing),
     row("exceptions", "page_fault_user", &[], Fault { address: "address" }),
+    row("exceptions", "page_fault_kernel", &[], Nothing),
     row("raw_syscalls", "sys_enter", &[], Call { call: ["id", "args"] }),
     row("raw_syscalls", "sys_exit", &[], Return),
     row("lock", "contention_begin", &[], Contend { lock: "lock_addr" }),

@@ -43,6 +43,30 @@ pub struct KernelScope {
     pub text: String,
     /// The recorder's process; 0 if it is not known.
     pub recorder: u32,
+    /// What may be missing of what threads did.
+    pub missing: Missing,
+}
+
+/// What events of the kernel do not tell of threads.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Missing {
+    /// They tell when each one got a CPU, lost it and was woken.
+    #[default]
+    Nothing,
+    /// What happened on CPUs that were not asked for.
+    OtherCpus,
+    /// Switches from one to another: they were not asked for, or not all, or are cut out.
+    Switches,
+}
+
+impl Missing {
+    fn of(number: u32) -> Missing {
+        match number {
+            0 => Missing::Nothing,
+            1 => Missing::OtherCpus,
+            _ => Missing::Switches,
+        }
+    }
 }
 
 impl KernelTask {
@@ -94,6 +118,7 @@ impl KernelScope {
             is_whole: fields.small() != 0,
             text: fields.text(),
             recorder: fields.small(),
+            missing: Missing::of(fields.small()),
         })
     }
 
@@ -103,6 +128,7 @@ impl KernelScope {
             FieldValue::Unsigned(self.is_whole.into()),
             FieldValue::Text(self.text.clone()),
             FieldValue::Unsigned(self.recorder.into()),
+            FieldValue::Unsigned(self.missing as u64),
         ];
         OtherEvent { row, values }
     }
@@ -165,7 +191,8 @@ mod tests {
         assert_eq!(KernelTask::of(&task.event(row)), Some(task.clone()));
         assert_eq!(KernelScope::of(&task.event(row)), None);
         let row = row_of(event_number::KERNEL_SCOPE).unwrap();
-        let scope = KernelScope { is_whole: true, text: "uid=0".into(), recorder: 7 };
+        let (is_whole, missing) = (true, Missing::Switches);
+        let scope = KernelScope { is_whole, text: "uid=0".into(), recorder: 7, missing };
         assert_eq!(scope.event(row).values.len(), row.fields.len());
         assert_eq!(KernelScope::of(&scope.event(row)), Some(scope));
     }

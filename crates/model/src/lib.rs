@@ -15,6 +15,7 @@ mod filters;
 pub mod glob;
 pub mod happenings;
 pub mod kernel_events;
+mod kernel_pids;
 pub mod kernel_tasks;
 pub mod mapped;
 pub mod mappings;

@@ -119,7 +119,9 @@ impl<'a> Moment<'a> {
                 (Some(process.pid), Some(tid.unwrap_or(process.pid)))
             }
             None if let EventKind::State(state) = &event.kind => (Some(state.pid), Some(state.pid)),
-            None if let EventKind::Kernel(kernel) = &event.kind => (None, Some(kernel.task)),
+            None if let EventKind::Kernel(kernel) = &event.kind => {
+                (world.kernel_pid(kernel.task), Some(kernel.task))
+            }
             None if event.thread == RECORDER => (None, None),
             None => match world.ids(event.thread) {
                 Some((pid, tid)) => (Some(pid), Some(tid)),

@@ -75,6 +75,11 @@ impl Mounts {
         }
     }
 
+    /// Returns true if a mount of this device was used.
+    pub fn uses(&self, dev: (u64, u64)) -> bool {
+        self.by_dev.get(&dev).is_some_and(|(_, used)| *used)
+    }
+
     /// Returns the used mounts.
     pub fn used(&self) -> impl Iterator<Item = &Mount> {
         self.all.iter().filter(|mount| mount.used)

@@ -21,7 +21,7 @@ pub fn gap(why: GapWhy) -> (&'static str, &'static str) {
         }
         GapWhy::KernelEvents => ("kernel-events", "the kernel dropped events of its own"),
         GapWhy::Repaired => ("repaired", "what was damaged or cut off is not here"),
-        GapWhy::Interrupted => ("interrupted", "the recorder was told to end"),
+        GapWhy::Interrupted => ("interrupted", "the recorder was asked to end"),
     }
 }
 

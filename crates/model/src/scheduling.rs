@@ -17,7 +17,7 @@ use trace::event::{Call, Event, EventKind, GapWhy, KernelEvent};
 use trace::kernel::KernelLayouts;
 
 use crate::happenings::{Entered, Happening, Happenings};
-use crate::kernel_tasks::{KernelScope, KernelTask};
+use crate::kernel_tasks::{KernelScope, KernelTask, Missing};
 
 pub use cpus::{Cpu, CpuTimes};
 pub use pieces::{Doing, InCall, Interruption, Piece, Times, Waker};
@@ -56,6 +56,8 @@ pub struct Scheduling {
     begin: u64,
     last: u64,
     scope: Option<KernelScope>,
+    /// What events do not tell of threads.
+    missing: Missing,
     /// How long a page fault takes, as far as is known.
     fault_ns: u64,
 }
@@ -63,7 +65,12 @@ pub struct Scheduling {
 impl Scheduling {
     /// For events of these layouts.
     pub fn new(layouts: &KernelLayouts) -> Scheduling {
-        Scheduling { happenings: Happenings::new(layouts), fault_ns: 1000, ..Scheduling::default() }
+        let happenings = Happenings::new(layouts);
+        let missing = match happenings.has_switches() {
+            true => Missing::Nothing,
+            false => Missing::Switches,
+        };
+        Scheduling { happenings, missing, fault_ns: 1000, ..Scheduling::default() }
     }
 
     /// What events mean.
@@ -85,6 +92,11 @@ impl Scheduling {
     /// there were even more.
     pub fn forgotten(&self) -> (u64, &Times, bool) {
         (self.forgotten.0, &self.forgotten.1, self.left_out)
+    }
+
+    /// What events do not tell of threads.
+    pub fn missing(&self) -> Missing {
+        self.missing
     }
 
     /// Whose events were taken, if the trace tells.
@@ -136,7 +148,7 @@ impl Scheduling {
         if let Some(place) = self.places[at].checked_sub(1) {
             return Some(place as usize);
         }
-        let thread = Thread::new(id, state, since);
+        let thread = Thread::new(id, state, since, self.missing);
         let place = if self.all.len() < THREADS_MAX {
             self.all.push(thread);
             self.all.len() - 1
@@ -156,7 +168,7 @@ impl Scheduling {
 
     /// A new thread gets an id, which another one may have had.
     fn born(&mut self, id: u32, now: u64) -> Option<usize> {
-        if self.thread(id).is_some_and(|thread| thread.state == State::Ended) {
+        if self.thread(id).is_some_and(|thread| thread.has_ended()) {
             self.places[id as usize] = 0;
         }
         self.place(id, State::Waits { is_preempted: false }, now)
@@ -171,13 +183,22 @@ impl Scheduling {
         tid: Option<u32>,
         sink: &mut impl Sink,
     ) {
-        self.last = self.last.max(now);
+        // The note that this is a part stands where the last call that it has ended.
+        if !matches!(event.kind, EventKind::Gap { why: GapWhy::Cut, .. }) {
+            self.last = self.last.max(now);
+        }
         match (&event.kind, event.cpu()) {
             (EventKind::Kernel(kernel), Some(cpu)) if cpu < CPUS_MAX => {
                 self.kernel(cpu, now, kernel, sink);
             }
             (EventKind::Gap { why: GapWhy::KernelEvents, .. }, Some(cpu)) if cpu < CPUS_MAX => {
                 self.left_unseen(cpu, sink);
+            }
+            (EventKind::Gap { why: GapWhy::Cut, .. }, Some(cpu)) if cpu < CPUS_MAX => {
+                self.left_unseen(cpu, sink);
+                if self.cpus.iter().all(|cpu| !cpu.is_known()) {
+                    self.begins_late(now);
+                }
             }
             (EventKind::KernelLayout(_), _) if self.begin == 0 => self.begin = now,
             (EventKind::Call(call), _) => self.call(call, now, exit, tid, sink),
@@ -191,6 +212,7 @@ impl Scheduling {
                 if let Some(task) = KernelTask::of(other) {
                     self.told(&task, now);
                 } else if let Some(scope) = KernelScope::of(other) {
+                    self.missing = self.missing.max(scope.missing);
                     self.scope = Some(scope);
                 }
             }
@@ -235,6 +257,12 @@ impl Scheduling {
         if thread.name.is_empty() {
             thread.rename(&task.name);
         }
+    }
+
+    /// All that came before is left out: what is known of threads was so long ago.
+    fn begins_late(&mut self, now: u64) {
+        self.begin = now;
+        self.all.iter_mut().for_each(|thread| thread.begins_late(now));
     }
 
     fn is_all(&self) -> bool {
@@ -450,7 +478,7 @@ impl Scheduling {
                 // It ran all the time, as nothing was switched on this CPU.
                 let is_first = is_first && thread.switches == 0 && thread.times.is_nothing();
                 if is_first && thread.since == since {
-                    thread.state = State::Runs;
+                    thread.ran_since_then();
                 } else {
                     thread.comes_unseen(is_all);
                     thread.go(State::Runs, now, Waker::Nobody, sink);
@@ -467,7 +495,7 @@ impl Scheduling {
         self.passes(cpu, seen, sink);
         let gone = self.cpu(cpu).is_left();
         if let Some(thread) = gone.and_then(|id| self.thread_mut(id))
-            && thread.state == State::Runs
+            && thread.state() == State::Runs
         {
             thread.go(State::Unknown, seen, Waker::Nobody, sink);
         }

@@ -30,6 +30,8 @@ pub struct Access {
     pub is_write: bool,
     /// Offset of the first byte, `None` for a file without offsets.
     pub offset: Option<u64>,
+    /// True if it was written at the end of the file, wherever that was.
+    pub appends: bool,
     /// Number of bytes moved.
     pub bytes: u64,
     /// Number of bytes requested, if the call has such an argument.
@@ -341,12 +343,13 @@ impl<'a> Follow<'a> {
         let open = self.open(FileUse::descriptor(self.call, arg)?)?;
         let id = self.file_of(open);
         let file = self.files.file(id);
-        let (size, mut at) = (file.size, None);
+        let (size, mut at, mut appends) = (file.size, None, false);
         if file.is_stored {
             let given = named_offset(self.call, offset, contents);
             let position = open.position();
             let begins = given.unwrap_or_else(|| position.begins(is_write, size));
             if given.is_none() {
+                appends = is_write && position.appends;
                 open.position.set(position.moved(is_write, size, bytes));
             }
             if is_write {
@@ -356,7 +359,7 @@ impl<'a> Follow<'a> {
         }
         let asked = FileUse::value(self.call, self.used.asked);
         let (open, durable) = (open.id(), open.is_durable());
-        Some(Access { open, file: id, is_write, offset: at, bytes, asked, durable })
+        Some(Access { open, file: id, is_write, offset: at, appends, bytes, asked, durable })
     }
 }
 

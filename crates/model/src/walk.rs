@@ -1,8 +1,10 @@
 //! One pass over a trace: every event in order, with the world around it.
 
+use trace::event::EventKind;
 use trace::{ReadError, Sequenced, Trace};
 
 use crate::namespace::Namespace;
+use crate::step::Step;
 use crate::touch::{self, Touch};
 use crate::user_time::UserTimes;
 use crate::{Conditions, Contents, Moment, Stored, World};
@@ -43,6 +45,8 @@ pub struct Walk {
     /// The files, if the walk follows them.
     files: Option<Namespace>,
     user_times: UserTimes,
+    /// What an event of the kernel does to a world and to files.
+    nothing: (Step, Touch),
 }
 
 impl Walk {
@@ -64,6 +68,10 @@ impl Walk {
         contents: &mut dyn Contents,
         visit: impl FnOnce(&Moment<'_>, &mut dyn Contents) -> T,
     ) -> T {
+        if let EventKind::Kernel(kernel) = &next.event.kind {
+            self.world.kernel_event(kernel);
+            return self.kernel_event(next, clock, contents, visit);
+        }
         let step = self.world.step(&next.event, contents);
         let (world, event) = (&self.world, &next.event);
         let touch = match &mut self.files {
@@ -78,6 +86,24 @@ impl Walk {
         let visited = visit(&moment, contents);
         self.world.finish(step);
         visited
+    }
+
+    /// Passes an event of the kernel: there may be a thousand for each call, and they change nothing.
+    fn kernel_event<T>(
+        &mut self,
+        next: &Sequenced,
+        clock: &dyn Fn(u64) -> u64,
+        contents: &mut dyn Contents,
+        visit: impl FnOnce(&Moment<'_>, &mut dyn Contents) -> T,
+    ) -> T {
+        self.world.comes_to(next.event.tsc);
+        let (step, touch) = &mut self.nothing;
+        step.thread = next.event.thread;
+        let mut moment = Moment::new(next.seq, &next.event, &self.world, step, clock);
+        if let Some(files) = &self.files {
+            (moment.touch, moment.files) = (touch, files);
+        }
+        visit(&moment, contents)
     }
 
     /// Returns the number of descriptors and tasks not tracked.

@@ -16,13 +16,14 @@ use std::rc::Rc;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS};
 use syscalls::record::part;
-use trace::event::{Call, Data, ProcessState, StartHow};
+use trace::event::{Call, Data, KernelEvent, ProcessState, StartHow};
 use trace::kernel::KernelLayouts;
 
 use crate::budget::{Budget, Held};
 use crate::contents::Contents;
 use crate::descriptors::{DescriptorTable, Entry};
 use crate::filters::Filters;
+use crate::kernel_pids::KernelPids;
 use crate::open_files::{Description, OpenId, OpenIds};
 use crate::path;
 use crate::places::{Links, Place, Space};
@@ -162,6 +163,8 @@ pub struct World {
     left_out: u64,
     /// What is in events of the kernel.
     kernel_layouts: KernelLayouts,
+    /// And whose threads they tell of.
+    kernel_pids: KernelPids,
 }
 
 /// Returns the budget share of a state.
@@ -267,6 +270,16 @@ impl World {
     /// What is in events of the kernel.
     pub fn kernel_layouts(&self) -> &KernelLayouts {
         &self.kernel_layouts
+    }
+
+    /// The process of a thread by the kernel's numbers, if its events tell.
+    pub fn kernel_pid(&self, task: u32) -> Option<u32> {
+        self.kernel_pids.of(task)
+    }
+
+    /// Takes an event of the kernel, which changes nothing else.
+    pub(crate) fn kernel_event(&mut self, event: &KernelEvent) {
+        self.kernel_pids.event(event);
     }
 
     /// Number of descriptors and tasks left out because too many lived at the same time.

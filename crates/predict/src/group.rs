@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -140,6 +141,29 @@ impl Group {
         own_bytes(&text, hierarchy.unified)
     }
 
+    /// Returns the memory that processes of a program, told by its device and inode, have for themselves, and
+    /// what they share with all others.
+    pub fn bytes_of(&self, program: (u64, u64)) -> u64 {
+        let Some((_, at)) = &self.memory else { return 0 };
+        let pids = fs::read_to_string(at.join("cgroup.procs")).unwrap_or_default();
+        let (mut others, mut shared) = (0, 0);
+        for pid in pids.lines() {
+            let told = |name: &str, field: &str| {
+                let text = fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+                kilobytes(&text, field)
+            };
+            let runs = fs::metadata(format!("/proc/{pid}/exe"));
+            if runs.is_ok_and(|file| (file.dev(), file.ino()) == program) {
+                shared = shared.max(told("status", "RssShmem:"));
+            } else {
+                // Pages that they have of each other count once. Ours are counted by the group, as some of them
+                // are one memory.
+                others += told("smaps_rollup", "Pss_Anon:");
+            }
+        }
+        self.own_bytes().saturating_sub(others << 10) + (shared << 10)
+    }
+
     /// Limits the memory. What does not fit is taken from pages of files, or the write fails.
     pub fn limit_memory(&self, bytes: u64) -> Result<(), Error> {
         let Some((hierarchy, at)) = &self.memory else { return Ok(()) };
@@ -226,6 +250,12 @@ pub fn enter(doors: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the number of a line of a file of /proc.
+fn kilobytes(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name));
+    value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
 fn own_bytes(text: &str, unified: bool) -> u64 {
     let wanted: &[&str] =
         if unified { &["anon", "kernel_stack", "pagetables"] } else { &["total_rss"] };
@@ -263,6 +293,13 @@ mod tests {
         assert!(first.see(&reads) && !first.see(&writes) && !first.see(&late));
         assert!(second.see(&writes) && !second.see(&late));
         assert!(!Controllers::default().see(&reads));
+    }
+
+    #[test]
+    fn memory_of_a_process() {
+        let text = "Rss:  9 kB\nPss_Anon:        1234 kB\nPss_Anonymous: 5 kB\n";
+        assert_eq!(kilobytes(text, "Pss_Anon:"), 1234);
+        assert_eq!((kilobytes(text, "Swap:"), kilobytes("Swap: x", "Swap:")), (0, 0));
     }
 
     #[test]

@@ -67,14 +67,18 @@ impl Measured {
             }
         }
         let mismatches = |key: &str| said["mismatches"][key].as_u64().unwrap_or(0);
+        let paths = said["final_state"]["different"].as_u64().unwrap_or(0);
+        let outside = |key: &str| said[key].as_f64().map(|ns| ns / 1e9);
+        let outside = outside("outside_recorded_ns").zip(outside("outside_ns"));
         Ok(Measured {
             seconds: number("calls_s")?,
             recorded_s: said["recorded_s"].as_f64(),
             user_s: computed_ns / 1e9,
             system_s: number("system_ns")? / 1e9,
             allocated_bytes: said["allocated_bytes"].as_u64().unwrap_or(0),
+            outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
             calls,
-            different: mismatches("return") + mismatches("data"),
+            different: mismatches("return") + mismatches("data") + paths,
             incomplete: said["stopped"].as_str().map(String::from),
             ..Measured::default()
         })
@@ -92,15 +96,23 @@ impl Measured {
         let why = said["divergence"]["what"].as_str().or(said["failed"].as_str());
         let diverged = (said["diverged"] == true || said["failed"].is_string())
             .then(|| format!("it diverged: {}", why.unwrap_or("`reenact rerun` says where")));
-        let mismatches = &said["files"]["mismatches"];
-        let different = ["return", "data"].iter().filter_map(|key| mismatches[key].as_u64()).sum();
+        // Where the files were not real, none of them are compared.
+        let (mut different, mut stopped) = (0, None);
+        let files = &said["files"];
+        if !files.is_null() {
+            for key in ["mismatches", "different"] {
+                let number = files[key].as_u64();
+                different += number.ok_or_else(|| format!("the re-execution said no '{key}'"))?;
+            }
+            stopped = files["stopped"].as_str().map(String::from);
+        }
         Ok(Measured {
             seconds: seconds("elapsed_ns")?,
             user_s: seconds("user_ns")?,
             system_s: seconds("system_ns")?,
             outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
             different,
-            incomplete: diverged,
+            incomplete: diverged.or(stopped),
             ..Measured::default()
         })
     }
@@ -122,13 +134,15 @@ mod tests {
     #[test]
     fn a_replay_is_understood() {
         let text = r#"{"calls_s":1.5,"computed_ns":500000000,"user_ns":9,"system_ns":250000000,
-            "allocated_bytes":4096,"mismatches":{"return":1,"data":2},"stopped":null,
+            "allocated_bytes":4096,"outside_recorded_ns":2000000000,"outside_ns":0,"mismatches":{"return":1,"data":2},
+            "final_state":{"different":1},"stopped":null,
             "latencies_ns":{"read":{"recorded":{"count":2,"sum":10},"replayed":{"count":2,"sum":90}},
             "getpid":{"recorded":{"count":5,"sum":10},"replayed":{"count":0,"sum":0}},
             "write":{"recorded":{"count":1,"sum":500},"replayed":{"count":1,"sum":100}}}}"#;
         let read = Measured::of_replay(text).unwrap();
         assert_eq!((read.seconds, read.user_s, read.system_s), (1.5, 0.5, 0.25));
-        assert_eq!((read.allocated_bytes, read.different), (4096, 3));
+        assert_eq!((read.allocated_bytes, read.different), (4096, 4));
+        assert_eq!(read.outside_s, Some([2.0, 0.0]));
         let most = read.changed_most(1);
         assert_eq!(most, [("write", Change { count: 1, recorded_ns: 500, here_ns: 100 })]);
         assert_eq!(read.calls.len(), 2);
@@ -138,8 +152,12 @@ mod tests {
     #[test]
     fn a_rerun_is_understood() {
         let text = r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":false,
-            "outside_recorded_ns":500000000,"outside_ns":0}"#;
+            "outside_recorded_ns":500000000,"outside_ns":0,"files":{"mismatches":3,"different":4,"stopped":null}}"#;
         let read = Measured::of_rerun(text).unwrap();
+        assert_eq!(read.different, 7);
+        assert!(Measured::of_rerun(&text.replace(":3,", ":{\"data\":3},")).is_err());
+        let stopped = Measured::of_rerun(&text.replace("null}", "\"full\"}")).unwrap();
+        assert_eq!(stopped.incomplete.as_deref(), Some("full"));
         assert_eq!(read.outside_s, Some([0.5, 0.0]));
         assert_eq!((read.seconds, read.user_s, read.incomplete), (2.0, 1.0, None));
         let text = r#"{"elapsed_ns":2,"user_ns":1,"system_ns":0,"diverged":true,

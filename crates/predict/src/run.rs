@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,10 @@ use crate::group::{self, Controllers, Group};
 use crate::measured::Measured;
 use crate::pinned::{self, Pinned};
 
-/// How often the memory that a run has for itself is looked at.
+/// How often the memory that a run has for itself is looked at: by the group's own numbers, and process by
+/// process.
 const LOOK: Duration = Duration::from_millis(5);
+const LOOK_AT_EACH: Duration = Duration::from_millis(10);
 /// Changes of it below this are not followed.
 const STEP_BYTES: u64 = 1 << 20;
 /// Exit code of `replay` and `rerun` for results that came out otherwise.
@@ -41,7 +44,7 @@ pub struct Job {
     pub program_bytes: u64,
     /// Directories of the recording whose files lie there; if there are none, all files do.
     pub paths: Vec<PathBuf>,
-    /// Re-executions wait for the outside as long as the recorded program did.
+    /// Runs wait for the outside as long as the recorded program did.
     pub outside: bool,
     /// Is told the process that runs, so that it can be ended from elsewhere, and 0 when it has ended.
     pub tells: fn(libc::pid_t),
@@ -67,6 +70,10 @@ impl Job {
             controllers: Controllers::here(),
             pinned: Vec::new(),
         }
+    }
+
+    fn stimuli(&self) -> &'static str {
+        if self.outside { "recorded" } else { "asap" }
     }
 
     /// Reads the trace and our program into memory and keeps them there. Returns false if that cannot be
@@ -167,22 +174,28 @@ impl<'a> Stand<'a> {
         Error::Failed(format!("the memory is too small to begin with: {error}"))
     }
 
-    /// What a replay has for itself, which is added to the limit.
-    fn beside(&self) -> u64 {
-        self.group.own_bytes().saturating_sub(self.job.program_bytes)
+    /// What a run has for itself, which is added to the limit.
+    fn beside(&self, runs: Runs) -> u64 {
+        match runs {
+            Runs::Calls => self.group.own_bytes().saturating_sub(self.job.program_bytes),
+            Runs::Program(reenact) => self.group.bytes_of(reenact),
+        }
     }
 
-    /// Waits for a replay, and lets its limit follow what it has for itself.
-    fn follow(&self, child: &mut Child) -> Result<ExitStatus, Error> {
-        let waited = |error| Error::Failed(format!("waiting for the replay: {error}"));
+    /// Waits for a run, and lets its limit follow what it has for itself.
+    fn follow(&self, child: &mut Child, runs: Runs) -> Result<ExitStatus, Error> {
+        let waited = |error| Error::Failed(format!("waiting for the run: {error}"));
         let Some(bytes) = self.configuration.memory else { return child.wait().map_err(waited) };
-        let mut beside = self.beside();
+        let mut beside = self.beside(runs);
         loop {
             if let Some(status) = child.try_wait().map_err(waited)? {
                 return Ok(status);
             }
-            std::thread::sleep(LOOK);
-            let now = self.beside();
+            std::thread::sleep(match runs {
+                Runs::Calls => LOOK,
+                Runs::Program(_) => LOOK_AT_EACH,
+            });
+            let now = self.beside(runs);
             if now.abs_diff(beside) >= STEP_BYTES && self.group.limit_memory(bytes + now).is_ok() {
                 beside = now;
             }
@@ -191,11 +204,15 @@ impl<'a> Stand<'a> {
 
     /// Runs a command of ours on the trace, which waits at a gate when its files are there. Returns what it
     /// printed.
-    fn led(&self, words: &[&str], follows: Follows) -> Result<String, Error> {
+    fn led(&self, words: &[&str], runs: Runs) -> Result<String, Error> {
         let job = self.job;
         let (mut ours, theirs) = UnixStream::pair().map_err(Error::of("a socket"))?;
         let (out, told) = (scratch()?, scratch()?);
+        // A run that is killed leaves what it has there.
+        let temporary = tempfile::Builder::new().prefix("reenact-predict-").tempdir();
+        let temporary = temporary.map_err(Error::of("a temporary directory"))?;
         let mut command = Command::new(&job.reenact);
+        command.env("TMPDIR", temporary.path());
         command.args(words).args(["--gate", &theirs.as_raw_fd().to_string()]);
         command.arg("--root").arg(self.ground.root()).arg(&job.trace);
         if self.ground.is_bound() {
@@ -216,17 +233,14 @@ impl<'a> Stand<'a> {
         drop(theirs);
         // Without an announcement it failed, which its messages tell.
         if ours.read_exact(&mut [0]).is_ok() {
-            if let Err(error) = self.begins(self.beside()) {
+            if let Err(error) = self.begins(self.beside(runs)) {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(error);
             }
             let _ = ours.write_all(b"!");
         }
-        let status = match follows {
-            Follows::Everything => self.follow(&mut child)?,
-            Follows::Nothing => child.wait().map_err(Error::of("waiting for the re-execution"))?,
-        };
+        let status = self.follow(&mut child, runs)?;
         match status.code() {
             Some(0 | DIFFERENT) => Ok(text(out)),
             _ => Err(died(self, words[0], status, &told)),
@@ -237,7 +251,8 @@ impl<'a> Stand<'a> {
 /// Replays the trace, with the time that threads computed.
 pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    let out = stand.led(&["replay", "--json", "--pace", "think"], Follows::Everything)?;
+    let words = ["replay", "--json", "--pace", "think", "--stimuli", job.stimuli()];
+    let out = stand.led(&words, Runs::Calls)?;
     let mut measured = Measured::of_replay(&out).map_err(Error::Failed)?;
     stand.ended(&mut measured);
     Ok(measured)
@@ -246,20 +261,21 @@ pub fn replayed(job: &Job, configuration: &Configuration) -> Result<Measured, Er
 /// Executes the program again, its calls on files made for real.
 pub fn executed_again(job: &Job, configuration: &Configuration) -> Result<Measured, Error> {
     let stand = Stand::new(job, configuration)?;
-    let stimuli = if job.outside { "recorded" } else { "asap" };
-    let words = ["rerun", "--json", "--files", "real", "--stimuli", stimuli];
-    let out = stand.led(&words, Follows::Nothing)?;
+    let words = ["rerun", "--json", "--files", "real", "--stimuli", job.stimuli()];
+    let reenact = job.reenact.metadata().map_err(Error::of(job.reenact.display()))?;
+    let out = stand.led(&words, Runs::Program((reenact.dev(), reenact.ino())))?;
     let mut measured = Measured::of_rerun(&out).map_err(Error::Failed)?;
     stand.ended(&mut measured);
     Ok(measured)
 }
 
-/// What is added to the memory of a run: all that it has for itself, or what it had before the program
-/// started, which then has memory of its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Follows {
-    Everything,
-    Nothing,
+/// What a run makes. All memory beside that is added to its limit.
+#[derive(Clone, Copy)]
+enum Runs {
+    /// Recorded calls: no process has memory but for us.
+    Calls,
+    /// The program, which has memory of its own. Device and inode of our program tell the others.
+    Program((u64, u64)),
 }
 
 /// Runs a command on the files that the recording began with; `REENACT_ROOT` says where they are.

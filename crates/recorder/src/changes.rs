@@ -74,6 +74,8 @@ pub(crate) struct Changes {
     pending: Vec<(u64, What)>,
     /// Whether these are in the order of time.
     is_sorted: bool,
+    /// The latest time of those that came since the last look.
+    latest: u64,
     /// Time stamp of the last event that was followed.
     now: u64,
 }
@@ -90,6 +92,7 @@ impl Changes {
             known: HashMap::new(),
             pending: Vec::new(),
             is_sorted: true,
+            latest: 0,
             now: 0,
         }
     }
@@ -158,15 +161,28 @@ impl Changes {
     fn note(&mut self, tsc: u64, what: What) {
         // The events of a single thread are sorted already.
         self.is_sorted &= self.pending.last().is_none_or(|(last, _)| *last <= tsc);
+        self.latest = self.latest.max(tsc);
         self.pending.push((tsc, what));
     }
 
     /// Follows what began before `until`, once enough is pending. Nothing older may come later, but
-    /// for calls that took long.
-    pub fn settle(&mut self, until: u64) {
-        if self.pending.len() >= PENDING_MAX {
-            self.follow_until(until);
+    /// for calls that took long. Nothing is later than `now`, whatever a program has written to its ring.
+    pub fn settle(&mut self, until: u64, now: u64) {
+        if self.pending.len() < PENDING_MAX {
+            return;
         }
+        if std::mem::take(&mut self.latest) > now {
+            for (tsc, what) in self.pending.iter_mut().filter(|(tsc, _)| *tsc > now) {
+                *tsc = now;
+                match what {
+                    What::Call(note) => note.enter = note.enter.min(now),
+                    What::Event(event) => event.tsc = event.tsc.min(now),
+                    What::Mapped { .. } => {}
+                }
+            }
+            self.is_sorted = false;
+        }
+        self.follow_until(until);
     }
 
     fn follow_until(&mut self, until: u64) {

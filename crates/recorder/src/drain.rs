@@ -29,6 +29,10 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const POLL_EVERY: Duration = Duration::from_millis(50);
 /// How long to wait for the first record of an announced child when all other processes are dead.
 const BIRTH_WAIT: Duration = Duration::from_millis(500);
+/// The same where the child is alive.
+const STOPPED_BIRTH_WAIT: Duration = Duration::from_secs(10);
+/// How often to look whether it is: a look reads all of /proc.
+const UNBORN_LOOK_EACH: Duration = Duration::from_millis(250);
 /// After recording was stopped, threads get this long to finish what they are writing ...
 const SETTLE_MIN: Duration = Duration::from_millis(5);
 /// ... and at most this long if they keep writing.
@@ -62,6 +66,8 @@ pub(crate) struct Drain {
     stopped: Option<Stopped>,
     /// Since when no process is left.
     alone: Option<Instant>,
+    /// When it was last looked whether children that have not begun live, and what was found.
+    unborn: Option<(Instant, bool)>,
     /// One for each arena: no agent may wait for this thread once it has ended, even by a panic.
     guards: Vec<PassThrough>,
     /// The trace file itself.
@@ -98,6 +104,7 @@ impl Drain {
             program_ended: false,
             stopped: None,
             alone: None,
+            unborn: None,
             guards,
             own,
             epoch,
@@ -228,7 +235,7 @@ impl Drain {
         self.note(news);
         // Records stamped before the round before last were published and read since.
         if let Some(changes) = &mut self.out.changes {
-            changes.settle(self.rounds[0]);
+            changes.settle(self.rounds[0], host::tsc());
         }
         self.rounds = [self.rounds[1], began];
         let mut dead = self.processes.dead();
@@ -344,23 +351,24 @@ impl Drain {
         if self.stopped.is_some() {
             return;
         }
-        let mut found = false;
+        let mut found = None;
         for (number, arena) in self.slots.arenas().iter().enumerate() {
             let control = arena.control();
-            let told = control.stopped.load(Ordering::Relaxed) != 0;
-            if told {
+            let told = control.stopped.load(Ordering::Relaxed);
+            if told != 0 {
                 control.stopped.store(0, Ordering::SeqCst);
             }
-            if (told || arena.recorder_lost()) && !self.tampered.contains(&number) {
+            if (told != 0 || arena.recorder_lost()) && !self.tampered.contains(&number) {
                 self.tampered.push(number);
-                found = true;
+                // What was found there tells who wrote it.
+                let alive = control.alive.word.load(Ordering::Relaxed);
+                found = Some(u64::from(alive) << 32 | u64::from(told));
             }
         }
-        if found {
+        if let Some(detail) = found {
             let text = "a program has stopped its own recording, and that of others of its user, by \
                         writing over the memory that it shares with the recorder";
-            let kind =
-                EventKind::Gap { why: GapWhy::RecorderLost, detail: 0, text: text.to_string() };
+            let kind = EventKind::Gap { why: GapWhy::RecorderLost, detail, text: text.to_string() };
             self.out.event(RECORDER, host::tsc(), kind);
         }
     }
@@ -412,7 +420,24 @@ impl Drain {
             return false;
         }
         let alone = *self.alone.get_or_insert_with(Instant::now);
-        self.slots.in_use().is_empty() || alone.elapsed() >= BIRTH_WAIT
+        let wait = if self.are_unborn() { STOPPED_BIRTH_WAIT } else { BIRTH_WAIT };
+        self.slots.in_use().is_empty() || alone.elapsed() >= wait
+    }
+
+    /// Whether some child that has been made is alive and has not begun: it is stopped, perhaps.
+    fn are_unborn(&mut self) -> bool {
+        let unborn = self.slots.unborn();
+        if unborn.is_empty() {
+            return false;
+        }
+        if let Some((when, are)) = self.unborn
+            && when.elapsed() < UNBORN_LOOK_EACH
+        {
+            return are;
+        }
+        let are = self.processes.has_living(&unborn);
+        self.unborn = Some((Instant::now(), are));
+        are
     }
 
     fn finish(mut self) -> Summary {
@@ -422,6 +447,8 @@ impl Drain {
             kernel.finish(&mut self.out);
         }
         let disowned = self.slots.disowned();
+        self.unborn = None;
+        let are_unborn = self.stopped.is_none() && self.are_unborn();
         let counts = self.slots.close(&mut self.out);
         let (mut not_seen, mut changed) = (NotSeen::default(), None);
         if let Some(changes) = self.out.changes.take() {
@@ -462,6 +489,10 @@ impl Drain {
                  over, or taken for those of threads that had been killed"
             );
             self.out.last_gap(end_tsc, GapWhy::RecorderLost, disowned, text);
+        }
+        if are_unborn {
+            let text = "a child that was made had not begun when the recording ended";
+            self.out.last_gap(end_tsc, GapWhy::NotFollowed, 0, text.into());
         }
         if let Some((why, text)) = &stopped {
             let discarded = self.out.calls_discarded;

@@ -33,7 +33,7 @@ pub(crate) use self::stream::Stream;
 
 /// Maximum stored bytes of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
 const STORED_BYTES_MAX: u64 = 4 << 30;
-/// Maximum DATA records of a call: twice sendmmsg's 1,024 messages of 4 parts.
+/// Maximum DATA records of a call: 8 for each of sendmmsg's 1,024 messages.
 const ITEMS_MAX: usize = 8192;
 /// Maximum blobs of a call.
 const IDS_MAX: usize = 96 << 10;
@@ -652,6 +652,7 @@ impl Stream {
         self.stack.clear();
         self.not_whole = false;
         self.withheld.told.clear();
+        self.withheld.told_bytes = 0;
         self.parts.clear();
         self.items.clear();
         self.inline.clear();

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ftrace::{
     Admission, Capture, Error, Format, Kind, Page, Part, RawEvent, Tracefs, Value, Wanted,
 };
-use model::kernel_tasks::{KernelScope, KernelTask};
+use model::kernel_tasks::{KernelScope, KernelTask, Missing};
 use syscalls::record::GapWhy;
 use trace::event::{CPU_STREAM, EventKind, RECORDER};
 use trace::event_table::row_of;
@@ -39,6 +39,8 @@ const END_WAIT: Duration = Duration::from_millis(500);
 
 /// Where the machine's threads are shown.
 const PROC: &str = "/proc";
+/// And our own.
+const OWN_THREADS: &str = "/proc/self/task";
 
 /// Whose events are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +51,9 @@ pub enum Whose {
     /// they make; and those of threads of which one of the conditions holds.
     Followed(Vec<Condition>),
 }
+
+/// The event by which it is known what threads do.
+const SWITCH: &str = "sched/sched_switch";
 
 /// Events by which it is known whose events are kept.
 const ABOUT_TASKS: [&str; 2] = ["sched:sched_process_fork", "sched:sched_process_exec"];
@@ -94,7 +99,10 @@ impl KernelEvents {
             }
         };
         let admission = captures.get(1).and_then(Capture::admission);
+        // From here on those are kept of which the events do not tell that they begin.
+        kin::begun();
         let mut taking = Taking::new(captures, whose, admission.clone());
+        taking.is_of_cpus = !wanted.cpus.is_empty();
         taking.captures.iter().try_for_each(Capture::begin)?;
         // Before there is a program: what is written of it has later times.
         taking.look_around();
@@ -111,6 +119,15 @@ impl KernelEvents {
     /// What was asked for, and this kernel does not have.
     pub fn missing(&self) -> Vec<String> {
         self.with(|taking| taking.captures[0].missing().to_vec()).unwrap_or_default()
+    }
+
+    /// Whether conditions say whose events are kept, and they hold of nobody yet.
+    pub fn are_of_nobody(&self) -> bool {
+        let is_nobody = |taking: &mut Taking| {
+            let is_followed = taking.tasks.iter().any(|(_, task)| task.is_followed);
+            !taking.conditions.is_empty() && taking.recorder != 0 && !is_followed
+        };
+        self.with(is_nobody).unwrap_or(false)
     }
 
     /// Takes no more, and removes the instance, even if nobody has read the rest.
@@ -206,6 +223,10 @@ struct Taking {
     /// Who was there, and when that was seen; until it is written.
     tasks: Vec<(u64, KernelTask)>,
     began: u64,
+    /// Our own process; 0 if the kernel's events name it by another number.
+    recorder: u32,
+    /// Only what happens on some CPUs is wanted.
+    is_of_cpus: bool,
     read_at: Instant,
     /// When the last two rounds began: all that is older than the first was read.
     rounds: [u64; 2],
@@ -257,6 +278,8 @@ impl Taking {
             chosen,
             tasks: Vec::new(),
             began: host::tsc(),
+            recorder: if ftrace::names_processes_as_we_do() { std::process::id() } else { 0 },
+            is_of_cpus: false,
             read_at: Instant::now(),
             rounds: [0; 2],
             spare: Vec::new(),
@@ -265,11 +288,13 @@ impl Taking {
     }
 
     fn introduce(&mut self, out: &mut Output) {
-        if self.chosen.is_some() {
-            // By now the thread is there that reads the buffers. A filter that the kernel does not take
-            // makes it slower, not wrong.
-            self.captures.iter().for_each(|capture| _ = capture.leave_out_own_calls());
-        }
+        // By now the threads are there that read the buffers and write the trace. A filter that the kernel
+        // does not take makes them slower, not wrong.
+        let leave_out = match self.chosen {
+            Some(_) => Capture::leave_out_own_calls,
+            None => Capture::leave_out_own_threads,
+        };
+        self.captures.iter().for_each(|capture| _ = leave_out(capture));
         let formats: Vec<Format> = self.known.iter().map(|known| known.format.clone()).collect();
         let details: Vec<bool> = self.known.iter().map(|known| known.has_details).collect();
         for (layout, known) in layouts(&formats, &details).into_iter().zip(&self.known) {
@@ -280,18 +305,40 @@ impl Taking {
         let is_whole = self.chosen.is_none();
         let row = row_of(event_number::KERNEL_SCOPE).expect("the table has it");
         let words: Vec<String> = self.conditions.iter().map(Condition::to_string).collect();
-        let recorder = if ftrace::names_processes_as_we_do() { std::process::id() } else { 0 };
-        let scope = KernelScope { is_whole, text: words.join(","), recorder };
+        let is_of_some = |capture: &Capture| capture.has_condition(SWITCH);
+        let missing = match self.captures.iter().any(is_of_some) {
+            true => Missing::Switches,
+            false if self.is_of_cpus => Missing::OtherCpus,
+            false => Missing::Nothing,
+        };
+        let (text, recorder) = (words.join(","), self.recorder);
+        let scope = KernelScope { is_whole, text, recorder, missing };
         out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
-        for (time, task) in std::mem::take(&mut self.tasks) {
+        let tasks = std::mem::take(&mut self.tasks);
+        let of_ours = tasks::numbers(Path::new(OWN_THREADS)).into_iter();
+        let since = of_ours.filter(|task| tasks.iter().all(|(_, known)| known.task != *task));
+        let since: Vec<u32> = since.collect();
+        for (time, task) in tasks {
             tell(&task, time, out);
+        }
+        self.tell_own(&since, out);
+    }
+
+    /// Tells which threads are ours: that we make them is left out with all else that we do.
+    fn tell_own(&self, threads: &[u32], out: &mut Output) {
+        if self.recorder == 0 || self.chosen.is_some() {
+            return;
+        }
+        for &task in threads {
+            let task = KernelTask { task, process: self.recorder, ..KernelTask::default() };
+            tell(&task, host::tsc(), out);
         }
     }
 
     /// Sees who is there, and whose events are kept.
     fn look_around(&mut self) {
         // Elsewhere /proc names threads by other numbers than the kernel's events.
-        if !ftrace::names_processes_as_we_do() {
+        if self.recorder == 0 {
             return;
         }
         let all = tasks::all(Path::new(PROC));
@@ -342,6 +389,7 @@ impl Taking {
 
     /// Reads what there is, and hands over what is known to be in order. Returns the bytes read.
     fn read(&mut self, out: &mut Output, is_last: bool) -> u64 {
+        self.tell_own(&kin::begun(), out);
         let now = host::tsc();
         self.read_at = Instant::now();
         let mut bytes = 0;

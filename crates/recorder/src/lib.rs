@@ -182,11 +182,10 @@ impl Handle {
         self.mailbox.leave(Message::Event(event));
     }
 
-    /// Adds an event with bytes, which its part `buffers` then names. Returns false if there is too much
-    /// to be written already.
-    #[must_use]
-    pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
-        self.mailbox.leave_with_bytes(event, bytes)
+    /// Adds an event with bytes, which its part `buffers` then names. Waits while there is too
+    /// much to be written.
+    pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) {
+        self.mailbox.leave_with_bytes(event, bytes);
     }
 
     /// Adds an event to the recorder's own stream, with the current time.

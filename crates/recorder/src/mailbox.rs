@@ -20,7 +20,7 @@ use crate::watched::Watched;
 const WATCHED_MAX: usize = 1 << 16;
 /// Bytes stored to mapped files that may wait in the queue; beyond it, their collector waits.
 const STORED_BYTES_MAX: usize = 32 << 20;
-/// The same for bytes of events, which are left out beyond it.
+/// The same for bytes of events.
 const BYTES_MAX: usize = 256 << 20;
 const STORED_PAUSE: Duration = Duration::from_millis(1);
 
@@ -188,15 +188,7 @@ impl Mailbox {
     /// Queues what was stored to a mapped file, with the current time, as [`Mailbox::tell`] does.
     /// Waits while there is too much.
     pub fn store(&self, stored: Stored) {
-        let mut hurried = false;
-        while self.stored_bytes.load(Ordering::Relaxed) > STORED_BYTES_MAX
-            && !self.closed.load(Ordering::SeqCst)
-        {
-            if !std::mem::replace(&mut hurried, true) {
-                self.wake();
-            }
-            std::thread::sleep(STORED_PAUSE);
-        }
+        self.wait_for_room(STORED_BYTES_MAX);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.load(Ordering::SeqCst) {
             return;
@@ -204,6 +196,18 @@ impl Mailbox {
         self.stored_bytes.fetch_add(stored.bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::Stored(Box::new(stored), host::tsc()));
         self.filled.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits while more bytes than these are in the queue.
+    fn wait_for_room(&self, max: usize) {
+        let mut hurried = false;
+        while self.stored_bytes.load(Ordering::Relaxed) > max && !self.closed.load(Ordering::SeqCst)
+        {
+            if !std::mem::replace(&mut hurried, true) {
+                self.wake();
+            }
+            std::thread::sleep(STORED_PAUSE);
+        }
     }
 
     /// Queues where times of what a process reads come from.
@@ -216,16 +220,13 @@ impl Mailbox {
         self.leave(Message::Looked { process, since, pages, tsc: host::tsc() });
     }
 
-    /// Queues an event with bytes. Returns false if there is too much already.
-    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) -> bool {
-        if self.stored_bytes.load(Ordering::Relaxed) > BYTES_MAX {
-            return false;
-        }
+    /// Queues an event with bytes. Waits while there is too much.
+    pub fn leave_with_bytes(&self, event: Event, bytes: Vec<u8>) {
+        self.wait_for_room(BYTES_MAX);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.stored_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         queue.push_back(Message::WithBytes(Box::new(event), bytes));
         self.filled.store(true, Ordering::SeqCst);
-        true
     }
 
     /// Notes the files to which a process may store from now on.

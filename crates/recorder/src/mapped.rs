@@ -303,8 +303,7 @@ impl Watch {
             let maker = if let Mapped::LikeProcess(parent) = what { Some(parent) } else { None };
             self.time(who, maker);
         }
-        let others = self.processes.values().map(Process::marked_bytes).sum();
-        let room = MARKED_BYTES_MAX.saturating_sub(others);
+        let room = MARKED_BYTES_MAX.saturating_sub(self.marked_bytes());
         let process = self.processes.get_mut(&who.owner)?;
         if let Some(ranges) = ranges {
             let added =
@@ -346,11 +345,16 @@ impl Watch {
         process.add(range, room, is_alone)
     }
 
+    fn marked_bytes(&self) -> u64 {
+        self.processes.values().map(Process::marked_bytes).sum()
+    }
+
     /// A file is about to be mapped by others as well.
     fn share(&mut self, file: (u64, u64)) {
         let mut tell = |stored| self.mailbox.store(stored);
+        let room = MARKED_BYTES_MAX.saturating_sub(self.marked_bytes());
         for process in self.processes.values_mut() {
-            process.share(file, &self.terms, &mut tell);
+            process.share(file, room, &self.terms, &mut tell);
         }
     }
 

@@ -416,9 +416,8 @@ impl Output {
         // On a busy machine some of it is still pending.
         let written = self.writer.bytes_written().saturating_add(self.writer.bytes_pending());
         if written.saturating_add(margin) >= self.size_max {
-            let max = self.size_max;
-            let which = "--max-size, or ulimit -f";
-            self.stop(GapWhy::SizeLimit, format!("the trace may have {max} bytes ({which})"));
+            let text = "the trace has reached the limit of its size (--max-size, or ulimit -f)";
+            self.stop(GapWhy::SizeLimit, text.into());
         }
     }
 

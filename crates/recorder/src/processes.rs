@@ -18,6 +18,8 @@ const STATUS_WAIT: Duration = Duration::from_millis(300);
 /// How long to look for a process in another pid namespace, and for how many at a time.
 const UNFOUND_WAIT: Duration = Duration::from_secs(1);
 const LOOKS_MAX: usize = 8;
+/// Number of recorded processes that may be said to be the same living one.
+const CLAIMS_MAX: usize = 16;
 /// Age of a START from which its process id may have been reused.
 const REUSE_NS: u64 = 50_000_000;
 /// Resolution of times in /proc ...
@@ -174,7 +176,8 @@ impl Processes {
         }
         let pid = i32::try_from(pid).unwrap_or(-1);
         if !birth.foreign {
-            let found = self.kin.find(pid).map(|found| self.watched(process, found, tsc));
+            let found = self.kin.find(pid).filter(|_| self.claims(pid) < CLAIMS_MAX);
+            let found = found.map(|found| self.watched(process, found, tsc));
             if found.is_none() {
                 remember(&mut self.gone, pid.cast_unsigned());
             }
@@ -203,6 +206,13 @@ impl Processes {
             None,
         );
         self.look_for(process, Unfound { clue, start_tsc: tsc, since: Instant::now() });
+    }
+
+    /// Number of recorded processes that are said to be the living one with this id. Another one may
+    /// have got it before the death of the first was noticed, but no crowd.
+    fn claims(&self, pid: i32) -> usize {
+        let is_it = |entry: &&Process| entry.pid.cast_signed() == pid && entry.dead.is_none();
+        self.table.values().filter(is_it).count()
     }
 
     /// Looks for a process that has another id in our namespace.
@@ -269,6 +279,15 @@ impl Processes {
             None => ProcessHandle::Poll,
         };
         Watched { process, pid, handle }
+    }
+
+    /// Whether one of our processes has one of these ids, in whichever pid namespace its maker lives.
+    pub fn has_living(&self, ids: &[u32]) -> bool {
+        self.kin.all_with(ids).any(|found| match found.relation {
+            Relation::Ours => true,
+            Relation::Unproven => self.may_be_ours(found.pid.cast_unsigned()),
+            Relation::Stranger | Relation::Gone => false,
+        })
     }
 
     /// Whether the process began during the recording, or its start time cannot be read.
@@ -468,5 +487,23 @@ mod tests {
         assert!(processes.have_had(pid, true), "who sent the signal is gone, as the process is");
         assert!(!processes.have_had(pid, false), "somebody else has the id now");
         assert!(!processes.have_had(pid + 1, true));
+    }
+
+    #[test]
+    fn a_crowd_that_is_said_to_be_one_living_process_is_not_watched() {
+        let watch = Watch::start(test_mailbox()).unwrap();
+        let kin = Kin::default();
+        kin.add(std::process::id().cast_signed());
+        let mut processes = Processes::new(watch, TscClock::start(1_000_000_000), kin);
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        for process in 1..=1000 {
+            let start =
+                Start { tsc: host::tsc(), thread: process, process, parent: 0, pid, tid: pid };
+            processes.started(&Birth { start, foreign: false, told: 0 }, None);
+        }
+        assert_eq!(processes.alive(), CLAIMS_MAX);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

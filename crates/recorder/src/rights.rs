@@ -28,7 +28,10 @@ pub(crate) fn with<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> Option
         return Some(act());
     }
     // Rights given up cannot be regained, so this takes a thread.
-    let act = || take(user).then(act);
+    let act = || {
+        kin::has_begun();
+        take(user).then(act)
+    };
     std::thread::scope(|scope| {
         let thread = Builder::new().spawn_scoped(scope, act).ok()?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,5 +1,6 @@
 //! The slots of all arenas: reads each thread's stream, and frees slots and chunks.
 
+mod births;
 mod news;
 
 use std::collections::HashSet;
@@ -243,7 +244,10 @@ impl Slots {
             let mut earliest: Option<(u64, usize)> = None;
             let mut next = u64::MAX;
             for index in self.in_use() {
-                let waiting = |slots: &Slots| slots.threads[index].as_ref()?.stream.next_tsc();
+                let waiting = |slots: &Slots| {
+                    let thread = slots.threads[index].as_ref()?;
+                    thread.stream.next_tsc().filter(|_| !thread.broken)
+                };
                 if waiting(self).is_none() {
                     let to_first = Bound { position: u64::MAX, tsc: 0 };
                     bytes += self.read_up_to(index, to_first, out, news);
@@ -355,6 +359,10 @@ impl Slots {
         if unread > UNREAD_MAX && !thread.adrift {
             thread.adrift = true;
             thread.give_up("more bytes than a ring has", out);
+        }
+        if unread == 0 && thread.stream.next_tsc().is_some() && !thread.broken {
+            thread.adrift = true;
+            thread.give_up("fewer bytes than before", out);
         }
         while left != 0 && !thread.adrift {
             let bytes = thread.reader.peek(&arena);
@@ -495,40 +503,6 @@ impl Slots {
             _ => slot.end(),
         }
         self.read(index, out, news);
-    }
-
-    /// A thread runs a new program: closes the threads of its process that began before.
-    pub fn image(
-        &mut self,
-        (index, process): (usize, u32),
-        tsc: u64,
-        out: &mut Output,
-        news: &mut Vec<News>,
-    ) {
-        let mut others = self.in_use();
-        others.retain(|&other| other != index && self.process(other) == process);
-        // Records later than the exec are left for their turn: the IMAGE may be read late.
-        let until = Bound { position: u64::MAX, tsc };
-        self.patient = true;
-        while others.iter().map(|&other| self.read_up_to(other, until, out, news)).sum::<u64>() != 0
-        {
-        }
-        self.patient = false;
-        let mut gone = Vec::new();
-        for &other in &others {
-            self.read_up_to(other, until, out, news);
-            if let Some(start) = self.start(other).filter(|start| start.tsc < tsc) {
-                gone.push(start.thread);
-                self.killed(other, tsc, out, news);
-            }
-        }
-        // A thread without START may have been created after the exec, unless its creator is gone.
-        others.retain(|&other| self.start(other).is_none());
-        for other in others {
-            if gone.contains(&self.shared(other).parent.load(Ordering::Relaxed)) {
-                self.killed(other, tsc, out, news);
-            }
-        }
     }
 
     /// Reads a last time and closes all threads. Returns the totals.

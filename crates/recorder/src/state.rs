@@ -19,6 +19,9 @@ use trace::event::{OpenFd, ProcessState};
 /// Number of limits that every kernel has.
 const LIMITS: u32 = 16;
 
+/// Maximum number of descriptors that are read: more do not fit into an event.
+const DESCRIPTORS_MAX: usize = 64 << 10;
+
 /// Reads the state of a process that is stopped at the beginning of a program. What may not be read
 /// (another user's descriptors, say) stays empty. Fails if the process is gone.
 pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
@@ -27,7 +30,7 @@ pub fn read_state(pid: u32, process: u32) -> io::Result<ProcessState> {
     state.exe = scratch.link(dir.as_fd(), "exe");
     state.fds = standard_streams(pid, dir.as_fd(), &mut scratch);
     if count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
-        add_descriptors(&mut state.fds, 0, dir.as_fd(), &mut scratch);
+        add_descriptors(&mut state, 0, dir.as_fd(), &mut scratch);
     }
     Ok(state)
 }
@@ -63,7 +66,7 @@ impl Before {
         let mut scratch = Scratch { bytes: Vec::with_capacity(8 << 10) };
         let (mut state, threads, dir) = read(pid, process, &mut scratch).ok()?;
         if count_of_descriptors(dir.as_fd()).is_none_or(|count| count > STREAMS as usize) {
-            add_descriptors(&mut state.fds, STREAMS, dir.as_fd(), &mut scratch);
+            add_descriptors(&mut state, STREAMS, dir.as_fd(), &mut scratch);
         }
         (threads == 1).then_some(Before { state, dir })
     }
@@ -77,7 +80,7 @@ impl Before {
         state.fds.retain(|open| open.flags & OFlags::CLOEXEC.bits() == 0);
         state.fds.extend(standard_streams(state.pid, dir.as_fd(), &mut scratch));
         state.fds.sort_unstable_by_key(|open| open.fd);
-        if count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
+        if state.fds_left_out != 0 || count_of_descriptors(dir.as_fd()) != Some(state.fds.len()) {
             return None;
         }
         state.exe = readlinkat(&dir, "exe", Vec::new()).ok()?.into_bytes();
@@ -221,9 +224,9 @@ fn standard_streams(pid: u32, process: BorrowedFd<'_>, scratch: &mut Scratch) ->
     (0..STREAMS).filter_map(stream).collect()
 }
 
-/// Adds the process's descriptors from `first` on, except those present.
+/// Adds the process's descriptors from `first` on, except those present, and those that are too many.
 fn add_descriptors(
-    fds: &mut Vec<OpenFd>,
+    state: &mut ProcessState,
     first: i32,
     process: BorrowedFd<'_>,
     scratch: &mut Scratch,
@@ -232,12 +235,20 @@ fn add_descriptors(
     let Ok(links) = openat(process, "fd", flags, Mode::empty()) else { return };
     let mut buffer = [MaybeUninit::uninit(); 4 << 10];
     let mut entries = RawDir::new(links.as_fd(), &mut buffer);
+    let fds = &mut state.fds;
+    let present = fds.len();
     while let Some(Ok(entry)) = entries.next() {
         let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
         let Some(fd) = number.filter(|&fd| fd >= first) else { continue };
-        if fds.iter().all(|known| known.fd != fd) {
-            fds.extend(descriptor(process, fd, scratch));
+        if fds[..present].iter().any(|known| known.fd == fd) {
+            continue;
         }
+        // Other programs wait meanwhile.
+        if fds.len() >= DESCRIPTORS_MAX {
+            state.fds_left_out += 1;
+            continue;
+        }
+        fds.extend(descriptor(process, fd, scratch));
     }
     fds.sort_unstable_by_key(|open| open.fd);
 }

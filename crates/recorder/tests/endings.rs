@@ -162,6 +162,35 @@ fn nobody_waits_for_strangers() {
     assert_eq!(summary.stopped, None);
 }
 
+/// Records a program with a child that has been made, has this id, and never begins.
+fn with_an_unborn_child(name: &str, pid: u32) -> Summary {
+    let (arena, file) = (arena(8), TraceFile::new(name));
+    let recorder = start(arena, file.sink(), Options::default());
+    let mut main = launch(arena);
+    let (slot, who) = reserve(arena, StartHow::Fork, 2, main.who.thread, pid);
+    arena.slot(slot).pid_seen.store(who.pid, Ordering::Relaxed);
+    one_call(&mut main, &[1; 100]);
+    main.end();
+    end_program(recorder)
+}
+
+#[test]
+fn who_has_the_id_of_a_child_that_was_killed_early_is_not_waited_for() {
+    let (stranger, begin) = (Stranger::new(), Instant::now());
+    let summary = with_an_unborn_child("killed-early", stranger.0);
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert_eq!((summary.calls, summary.gaps, summary.stopped), (1, 0, None));
+}
+
+#[test]
+fn a_child_that_lives_and_has_not_begun_is_missing() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let summary = with_an_unborn_child("not-begun", child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!((summary.calls, summary.gaps, summary.stopped), (1, 1, None));
+}
+
 /// Returns whether everything published has been read.
 fn recorder_has_read(threads: &[FakeThread]) -> bool {
     threads.iter().all(|thread| {

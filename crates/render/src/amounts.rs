@@ -44,6 +44,15 @@ pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", show_count(count), if count == 1 { one } else { many })
 }
 
+/// Formats a share for people: `12.3%`.
+pub fn show_share(share: f64) -> String {
+    match share {
+        0.0 => "0%".into(),
+        0.0..0.0005 => "<0.1%".into(),
+        _ => format!("{:.1}%", share * 100.0),
+    }
+}
+
 /// Formats a change for people: `+1.5 KiB`, `-3`.
 pub fn show_change(change: i64, show: impl Fn(u64) -> String) -> String {
     match change {
@@ -73,6 +82,14 @@ mod tests {
 
     #[test]
     fn for_people() {
+        // What the page must print too: the acceptance test `formats_as_the_commands` has the same.
+        let times = [0, 999, 1500, 22_000_000, 376_000, 1_329_000_000].map(show_time);
+        assert_eq!(times, ["0 ns", "999 ns", "1.5 us", "22.0 ms", "376.0 us", "1.329 s"]);
+        let sizes = [0, 1023, 1024, 10_485_760, 99_136].map(show_size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "10.0 MiB", "96.8 KiB"]);
+        let shares = [0.0, 0.0004, 0.123, 1.0].map(show_share);
+        assert_eq!(shares, ["0%", "<0.1%", "12.3%", "100.0%"]);
+        assert_eq!([0, 1_234_567].map(show_count), ["0", "1,234,567"]);
         assert_eq!(show_size(512), "512 B");
         assert_eq!(show_size(1536), "1.5 KiB");
         assert_eq!(show_count(999), "999");

@@ -7,6 +7,7 @@
 //! Trees and manifests may be hostile: paths are resolved inside their tree, and memory is bounded.
 
 mod names;
+mod renames;
 mod text;
 mod walk;
 
@@ -19,10 +20,15 @@ use trace::manifest::{Content, Ending, Entry, FileKind, Scope, Sums, Xattr};
 use trace::{ReadError, Trace};
 
 use self::names::Names;
+use self::renames::Moved;
+pub use self::renames::Renames;
 use self::text::text;
 pub use self::walk::trees;
 use crate::outcome::Doubt;
 use crate::treatment::needs_privilege;
+
+/// What a difference has in place of a file where there is none.
+pub const NOTHING: &str = "nothing";
 
 /// Most differences kept in detail; the rest is only counted.
 const DIFFERENCES_MAX: usize = 10_000;
@@ -115,7 +121,13 @@ impl FinalState {
         match self {
             FinalState { different: 1.., .. } => Verdict::Different,
             FinalState { compared: 0, .. } => Verdict::Nothing,
-            FinalState { unverified_count: 0, unknown_bytes: 0, .. } => Verdict::Identical,
+            FinalState {
+                unverified_count: 0,
+                unknown_bytes: 0,
+                left_out: 0,
+                limited: None,
+                ..
+            } => Verdict::Identical,
             _ => Verdict::AsFarAsChecked,
         }
     }
@@ -135,11 +147,18 @@ impl FinalState {
                 _ => doubt.all,
             })
         };
+        // What else differs about these paths might be among those that are not kept.
+        if self.differences.len() >= DIFFERENCES_MAX {
+            return;
+        }
         let (excused, differences): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.differences).into_iter().partition(is_excused);
-        let others: HashSet<&[u8]> = differences.iter().map(|other| &other.path[..]).collect();
-        let only = excused.iter().filter(|difference| !others.contains(&difference.path[..]));
-        self.different -= only.count() as u64;
+        let paths = |all: &[Difference]| -> HashSet<Vec<u8>> {
+            all.iter().map(|difference| difference.path.clone()).collect()
+        };
+        let others = paths(&differences);
+        let equal = paths(&excused).iter().filter(|path| !others.contains(*path)).count();
+        self.different = self.different.saturating_sub(equal as u64);
         self.differences = differences;
         for Difference { path, .. } in excused {
             self.note_unverified(&path, doubted(&path).map_or("", |doubt| doubt.why));
@@ -179,17 +198,20 @@ pub fn all_seen(_: &[u8], _: Inode) -> Vec<Range<u64>> {
     Vec::new()
 }
 
-/// Compares the final files in a trace's manifest with a tree whose root stands for `/`.
+/// Compares the final files in a trace's manifest with a tree whose root stands for `/`. `renames` say
+/// where else the tree has them.
 pub fn manifest_and_tree(
     trace: &Trace,
     tree: &Tree,
     scrutiny: Scrutiny,
+    renames: &Renames,
     unseen: Unseen<'_>,
 ) -> Result<FinalState, ReadError> {
     let mut comparison = Comparison::new(scrutiny);
     comparison.limits(trace.manifest_ending()?);
     for expected in trace.manifest() {
-        let expected = expected?;
+        let mut expected = expected?;
+        renames.apply(&mut expected);
         comparison.with_tree(&expected, None, tree, unseen);
     }
     Ok(comparison.finish())
@@ -200,46 +222,67 @@ pub fn tree_and_manifest(
     tree: &Tree,
     trace: &Trace,
     scrutiny: Scrutiny,
+    renames: &Renames,
 ) -> Result<FinalState, ReadError> {
-    let mut state = manifest_and_tree(trace, tree, scrutiny, &all_seen)?;
+    let mut state = manifest_and_tree(trace, tree, scrutiny, &renames.reversed(), &all_seen)?;
     for difference in &mut state.differences {
         std::mem::swap(&mut difference.expected, &mut difference.found);
     }
     Ok(state)
 }
 
-/// Compares the final files of two recordings.
+/// Compares the final files of two recordings. `renames` say which of the first are which of the second.
 pub fn manifests(
     expected: &Trace,
     found: &Trace,
     scrutiny: Scrutiny,
+    renames: &Renames,
 ) -> Result<FinalState, ReadError> {
     let mut comparison = Comparison::new(scrutiny);
     comparison.limits(expected.manifest_ending()?);
     comparison.limits(found.manifest_ending()?);
-    let mut others = found.manifest();
-    let mut other = others.next().transpose()?;
-    let one_sided = "only one of the recordings has changed it";
-    for expected in expected.manifest() {
-        let expected = expected?;
-        while let Some(entry) = other.take_if(|entry| entry.path < expected.path) {
-            comparison.unverified(&entry.path, one_sided);
-            other = others.next().transpose()?;
-        }
-        match other.take_if(|entry| entry.path == expected.path) {
-            Some(entry) => {
+    let mut moved = comparison.moved(expected, renames)?;
+    let stays = |entry: &Entry| renames.of(&entry.path).is_none();
+    let expected = expected.manifest().filter(|entry| entry.as_ref().map_or(true, stays));
+    let mut expected = expected.peekable();
+    for entry in found.manifest() {
+        let entry = entry?;
+        let other = match moved.take(&entry.path) {
+            Some(moved) => Some(moved),
+            None => {
+                let is_before = |path: &[u8]| path < &entry.path[..];
+                while let Some(before) = next_if(&mut expected, is_before)? {
+                    comparison.unverified(&before.path, ONE_SIDED);
+                }
+                let mut own = next_if(&mut expected, |path| path == &entry.path[..])?;
+                own.iter_mut().for_each(|own| _ = renames.apply(own));
+                own
+            }
+        };
+        match other {
+            Some(expected) => {
                 let inode = (0, entry.same);
                 comparison.pair(&expected, None, &Seen { entry, inode }, &[]);
-                other = others.next().transpose()?;
             }
-            None => comparison.unverified(&expected.path, one_sided),
+            None => comparison.unverified(&entry.path, ONE_SIDED),
         }
     }
-    while let Some(entry) = other {
-        comparison.unverified(&entry.path, one_sided);
-        other = others.next().transpose()?;
+    for left in expected {
+        comparison.unverified(&left?.path, ONE_SIDED);
     }
+    moved.left().for_each(|path| comparison.unverified(&path, ONE_SIDED));
     Ok(comparison.finish())
+}
+
+/// Why a path of one recording was not compared.
+const ONE_SIDED: &str = "only one of the recordings has changed it";
+
+/// Returns the next entry if its path fits.
+fn next_if(
+    entries: &mut std::iter::Peekable<impl Iterator<Item = Result<Entry, ReadError>>>,
+    fits: impl Fn(&[u8]) -> bool,
+) -> Result<Option<Entry>, ReadError> {
+    entries.next_if(|entry| entry.as_ref().map_or(true, |entry| fits(&entry.path))).transpose()
 }
 
 /// A comparison in progress.
@@ -248,13 +291,32 @@ struct Comparison {
     state: FinalState,
     names: Names,
     /// The last path that differed, as each is counted once.
-    last_different: Vec<u8>,
+    /// Paths that differ.
+    differing: HashSet<Vec<u8>>,
 }
 
 impl Comparison {
     fn new(scrutiny: Scrutiny) -> Comparison {
         let (state, names) = (FinalState::default(), Names::default());
-        Comparison { scrutiny, state, names, last_different: Vec::new() }
+        Comparison { scrutiny, state, names, differing: HashSet::new() }
+    }
+
+    /// Returns the entries of a recording that have another name in the other one.
+    fn moved(&mut self, trace: &Trace, renames: &Renames) -> Result<Moved, ReadError> {
+        let mut moved = Moved::default();
+        if renames.0.is_empty() {
+            return Ok(moved);
+        }
+        for entry in trace.manifest() {
+            let mut entry = entry?;
+            if renames.apply(&mut entry) {
+                let path = entry.path.clone();
+                if !moved.keep(entry) {
+                    self.unverified(&path, "more paths have another name than are kept");
+                }
+            }
+        }
+        Ok(moved)
     }
 
     fn limits(&mut self, ending: Option<Ending>) {
@@ -463,9 +525,9 @@ impl Comparison {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
-        if self.state.different == 0 || self.last_different != path {
+        if !self.differing.contains(path) {
             self.state.different += 1;
-            self.last_different = path.to_vec();
+            self.differing.insert(path.to_vec());
         }
         if self.state.differences.len() < DIFFERENCES_MAX {
             let (expected, found) = (expected.into(), found.into());
@@ -515,7 +577,7 @@ fn why_unverified(content: &Content) -> &'static str {
 
 fn kind_text(kind: FileKind) -> &'static str {
     match kind {
-        FileKind::Absent => "nothing",
+        FileKind::Absent => NOTHING,
         FileKind::Regular => "regular file",
         FileKind::Directory => "directory",
         FileKind::Link => "symbolic link",

@@ -26,6 +26,8 @@ const ENTRY_MIN: usize = 24;
 const PORTION: usize = 64 << 10;
 /// Most names of one directory; beyond that, names are not compared.
 const NAMES_MAX: usize = 1 << 20;
+/// The same of all directories: those that are not read to their end are never forgotten.
+const ALL_NAMES_MAX: usize = 4 << 20;
 
 /// A scan in progress.
 pub struct Scan {
@@ -57,6 +59,19 @@ impl Scan {
                 return Ok(Scan { left, partial: true, begun: false });
             }
         }
+    }
+
+    /// Number of names that are expected.
+    pub fn names(&self) -> usize {
+        self.left.len()
+    }
+
+    /// The same, without its names if there are too many of them, and of `others`.
+    pub fn beside(self, others: usize) -> Scan {
+        if self.names() <= ALL_NAMES_MAX.saturating_sub(others) {
+            return self;
+        }
+        Scan { left: BTreeMap::new(), partial: true, begun: true }
     }
 
     /// A scan in which no more entries are expected. Fails unless it is a readable directory.

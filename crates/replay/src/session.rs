@@ -14,7 +14,7 @@ use model::unseen::NotSeen;
 use serde::{Deserialize, Serialize};
 use trace::Trace;
 
-use crate::compare::{self, FinalState, Scrutiny};
+use crate::compare::{self, FinalState, Renames, Scrutiny};
 use crate::image::{self, Built, ImageError, Inode};
 use crate::jail::Proc;
 use crate::log::Wanted;
@@ -209,5 +209,6 @@ fn final_state(trace: &Trace, built: &Built, privileged: bool) -> Result<FinalSt
         let ranges = built.unknown.of(path);
         ranges.map(|ranges| ranges.iter().collect()).unwrap_or_default()
     };
-    compare::manifest_and_tree(trace, &tree, scrutiny, &unseen).map_err(|error| error.to_string())
+    compare::manifest_and_tree(trace, &tree, scrutiny, &Renames::default(), &unseen)
+        .map_err(|error| error.to_string())
 }

@@ -73,7 +73,7 @@ function facts() {
   const one = (name, value, show) => element("span", { "data-fact": name, "data-value": value }, show(value));
   const few = (name, value, single, many) => element("span", { "data-fact": name, "data-value": value }, words.plural(value, single, many));
   const list = [
-    ["duration", [one("span_ns", data.span_ns, words.ns)], ["from the start of the recording"]],
+    ["run", [one("run_ns", data.run_ns, words.ns)], ["of a recording of ", one("span_ns", data.span_ns, words.ns)]],
     ["calls", [one("count", calls.count, words.count)], [few("kinds", calls.kinds, "kind", "kinds"), ", ", one("errors", calls.errors, words.count), " returned an error"]],
     ["time in calls", [one("total_ns", calls.total_ns, words.ns)], ["of all threads together"]],
     ["files", [one("file_count", files.file_count, words.count)], ["read ", one("read_bytes", files.read_bytes, words.bytes), ", written ", one("write_bytes", files.write_bytes, words.bytes)]],
@@ -106,7 +106,7 @@ function findings() {
     for (const row of shown) kinds.set(row[at.kind], [...(kinds.get(row[at.kind]) || []), row]);
     const hidden = table.rows.length - shown.length;
     it.body.replaceChildren(
-      used ? element("p", { class: "within" }, "Numbers are of all of the time. " + (hidden ? words.plural(hidden, "finding is", "findings are") + " hidden: about files that were not used in the visible time." : "")) : "",
+      used ? element("p", { class: "within" }, "Numbers of findings are of all of the time. " + (hidden ? words.plural(hidden, "finding is", "findings are") + " hidden: about files that were not used in the visible time." : "")) : "",
       element("div", { class: "findings" }, [...kinds].map(([kind, rows]) => finding(kind, rows, at))),
       left > 0 ? element("p", { class: "more" }, words.count(left) + " more: reenact stat patterns " + data.name + " shows them") : ""
     );
@@ -133,6 +133,8 @@ function finding(kind, rows, at) {
     rows.length > 1 && rows.length + " places",
     sum("time_ns") > 0 && words.ns(sum("time_ns")),
     sum("bytes") > 0 && words.bytes(sum("bytes")),
+    sum("saves_ns") > 0 && "saves at most " + words.ns(sum("saves_ns")),
+    "confidence " + rows[0][at.confidence],
   ];
   return element(
     "article",
@@ -151,8 +153,10 @@ function evidence(row, at) {
     "li",
     {},
     get("file") ? element("div", {}, name(get("file"))) : null,
-    element("div", {}, words.grouped(get("evidence"))),
+    element("div", {}, get("evidence")),
+    get("within") ? element("div", { class: "where" }, "as a part of: " + get("within")) : null,
     get("site") ? element("div", { class: "where" }, "called from ", name(get("site"))) : null,
+    get("calls") ? element("div", { class: "where" }, "slowest calls: " + get("calls")) : null,
     get("command") ? element("div", { class: "where" }, command(get("command"))) : null
   );
 }
@@ -221,7 +225,7 @@ function build() {
     ["findings", "Findings", [findings().box]],
     ["compared", "Compared with another run", boxes(other)],
     ["lanes", "What each thread did", [laneChart(data).box]],
-    ["time", "Over time", [element("p", { class: "hint" }, "Drag across a chart to zoom: tables, findings and histograms follow. Double-click, or Escape, shows all. The address of the page has what is shown."), grid(timeCharts(data))]],
+    ["time", "Over time", [element("p", { class: "hint" }, "Drag across a chart to zoom: tables and histograms follow, and findings about files that were not used then are hidden. Double-click, or Escape, shows all. The address of the page has what is shown."), grid(timeCharts(data))]],
     ["calls", "Calls", [...boxes([calls, slowest, heat]), grid(latency, sizes), sizeBars(data).box]],
     ["callers", "Callers", data.flame ? [flameGraph(data).box] : []],
     ["files", "Files", boxes([map, files, offsets, directories])],

@@ -57,20 +57,22 @@ function callsWithin(data) {
   const rows = sums.map(([call, sum]) => {
     const returned = [...sum.rows.values()].reduce((a, b) => a + b, 0);
     const errors = [...sum.errors];
+    // Of calls that never returned no time is known.
+    const known = (value) => (returned ? value : null);
     const values = {
       call,
       count: sum.calls,
-      total_ns: sum.total_ns,
-      time_share: sum.total_ns / Math.max(1, allNs),
+      total_ns: known(sum.total_ns),
+      time_share: known(sum.total_ns / Math.max(1, allNs)),
       errors: errors.reduce((total, [, count]) => total + count, 0),
       unfinished: sum.unfinished,
-      mean_ns: Math.floor(sum.total_ns / Math.max(1, returned)),
-      max_ns: sum.max_ns,
+      mean_ns: known(Math.floor(sum.total_ns / Math.max(1, returned))),
+      max_ns: known(sum.max_ns),
       bytes: sum.bytes,
       share: sum.calls / Math.max(1, allCalls),
       errnos: errors.sort((a, b) => b[1] - a[1]),
     };
-    for (const [key, share] of [["p50_ns", 0.5], ["p90_ns", 0.9], ["p99_ns", 0.99], ["p999_ns", 0.999]]) values[key] = range.quantile(sum, lowest, share);
+    for (const [key, share] of [["p50_ns", 0.5], ["p90_ns", 0.9], ["p99_ns", 0.99], ["p999_ns", 0.999]]) values[key] = known(range.quantile(sum, lowest, share));
     return { index: index.get(call) ?? -1, row: keys.map((key) => values[key] ?? null) };
   });
   rows.sort((a, b) => b.row[keys.indexOf("total_ns")] - a.row[keys.indexOf("total_ns")]);
@@ -121,8 +123,9 @@ function filesWithin(data) {
   const { used, steps, interval, isWhole } = filesUsed(data);
   const keys = data.files.columns.map((column) => column.key);
   const rows = [...used].map(([index, sums]) => {
-    const placed = Math.max(1, sums.sequential + sums.strided + sums.random);
-    const values = { ...sums, sequential_share: sums.sequential / placed, strided_share: sums.strided / placed, random_share: sums.random / placed };
+    const placed = sums.sequential + sums.strided + sums.random;
+    const part = (count) => (placed ? count / placed : null);
+    const values = { ...sums, sequential_share: part(sums.sequential), strided_share: part(sums.strided), random_share: part(sums.random) };
     return { index, row: keys.map((key, at) => (key in values ? values[key] : data.files.rows[index][at])) };
   });
   rows.sort((a, b) => b.row[keys.indexOf("time_ns")] - a.row[keys.indexOf("time_ns")]);

@@ -6,7 +6,7 @@ function replayParts(data) {
   const facts = [
     ["verdict", verdict],
     ["calls made again", words.count(replay.replayed)],
-    ["simulated", words.count(replay.simulated)],
+    ["taken from the recording", words.count(replay.simulated)],
     ["verified", words.count(replay.verified)],
     ["results that differ", words.count(replay.wrong_results)],
     ["data that differs", words.count(replay.wrong_data)],

@@ -16,7 +16,7 @@ const words = {
     return words.digits(n) + units[unit];
   },
 
-  // Three digits, without zeros at their end.
+  // Three digits, without zeros at their end: for axes and short numbers.
   digits(n) {
     const size = Math.abs(n);
     if (n === 0 || (Number.isInteger(n) && size < 1000)) return String(n);
@@ -24,38 +24,34 @@ const words = {
     return String(Number(size >= 10 ? n.toFixed(1) : size >= 0.1 ? n.toFixed(2) : n.toPrecision(2)));
   },
 
+  // Sizes, times and shares read as those that the commands print.
   bytes(value) {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = 0;
     let n = Number(value);
     while (n >= 1024 && unit < units.length - 1) {
       n /= 1024;
       unit += 1;
     }
-    return (unit === 0 ? words.digits(Math.round(n * 100) / 100) : words.digits(n)) + " " + units[unit];
+    return n.toFixed(unit === 0 ? 0 : 1) + " " + units[unit];
   },
 
   ns(value) {
-    const units = [["ns", 1], ["µs", 1e3], ["ms", 1e6], ["s", 1e9]];
     const n = Number(value);
-    let chosen = units[0];
-    for (const unit of units) if (n >= unit[1]) chosen = unit;
-    return words.digits(n / chosen[1]) + " " + chosen[0];
+    if (n < 1e3) return n.toFixed(0) + " ns";
+    if (n < 1e6) return (n / 1e3).toFixed(1) + " us";
+    if (n < 1e9) return (n / 1e6).toFixed(1) + " ms";
+    return (n / 1e9).toFixed(3) + " s";
   },
 
   // Formats a time with enough digits for this step width, in a unit that fits the span.
   at(ns, stepNs, spanNs) {
     let [unit, size] = ["ns", 1];
-    for (const [name, length] of [["µs", 1e3], ["ms", 1e6], ["s", 1e9]]) {
+    for (const [name, length] of [["us", 1e3], ["ms", 1e6], ["s", 1e9]]) {
       if (spanNs >= length) [unit, size] = [name, length];
     }
     const places = Math.ceil(-Math.log10(stepNs / size) - 1e-9);
     return (Number(ns) / size).toFixed(Math.max(0, Math.min(9, places))) + " " + unit;
-  },
-
-  // Groups the digits of long numbers in a text.
-  grouped(text) {
-    return text.replace(/\d{5,15}/g, words.count);
   },
 
   // Cuts off the end of a long text.
@@ -76,6 +72,7 @@ const words = {
 
   share(value) {
     const percent = Number(value) * 100;
+    if (percent === 0) return "0%";
     if (percent > 0 && percent < 0.05) return "<0.1%";
     return percent.toFixed(1) + "%";
   },

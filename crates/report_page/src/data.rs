@@ -45,6 +45,7 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
         whence(json.key("trace"), trace);
         soundness(json.key("sound"), trace, gathered);
         json.key("span_ns").uint(gathered.span_ns);
+        json.key("run_ns").uint(gathered.wall.run_ns);
         json.key("interval_ns").uint(gathered.interval_ns);
         let calls = gathered.calls.sheet();
         tables::facts(json.key("calls_facts"), &calls.facts);

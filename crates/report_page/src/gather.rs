@@ -157,7 +157,7 @@ impl InOrder {
         InOrder {
             files: Files::over_time(Mounts::parse(&trace.preamble().mounts), interval_ns),
             durability: Durability::new(interval_ns),
-            patterns: Patterns::default(),
+            patterns: Patterns::of_chosen(&Conditions::default(), trace),
             offsets: Offsets::of_all(interval_ns),
             lanes: Lanes::new(interval_ns),
             kernel: KernelPass::new(trace, span_ns),

@@ -75,6 +75,7 @@ fn write_frame(
             "nonce" => out.write_all(nonce.as_bytes())?,
             "style" => STYLES.iter().try_for_each(|style| out.write_all(style.as_bytes()))?,
             "library" => out.write_all(LIBRARY.as_bytes())?,
+            "title" => out.write_all(static_page::title(trace).as_bytes())?,
             "static" => static_page::write(out, trace, gathered)?,
             "scripts" => SCRIPTS.iter().try_for_each(|script| out.write_all(script.as_bytes()))?,
             _ => write_data(out, trace, gathered, beside)?,

@@ -23,7 +23,7 @@ pub fn findings(gathered: &Gathered) -> Table {
     for row in &mut table.rows {
         if let Cell::Name(command) = &row[at] {
             let text = String::from_utf8_lossy(command);
-            let named = text.replacen(" TRACE ", &format!(" {} ", gathered.name), 1);
+            let named = text.replacen(" TRACE", &format!(" {}", gathered.name), 1);
             row[at] = Cell::Name(named.into_bytes());
         }
     }

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use render::amounts::{show_change, show_change_share, show_count, show_size, show_time};
+use render::amounts::{
+    show_change, show_change_share, show_count, show_share, show_size, show_time,
+};
 use stats::sheet::{Cell, Sheet, Table, Unit};
 use trace::Trace;
 
@@ -44,6 +46,15 @@ pub fn write(out: &mut impl Write, trace: &Trace, gathered: &Gathered) -> io::Re
     section(out, "Processes", &gathered.tasks.processes_sheet(), &["processes"])?;
     let errors = Sheet { tables: vec![sections::errors(gathered)], ..Sheet::default() };
     section(out, "Errors", &errors, &["errors"])
+}
+
+/// Characters of the command in the title of the page.
+const TITLE_MAX: usize = 80;
+
+/// Returns the title of the page, as markup.
+pub fn title(trace: &Trace) -> String {
+    let command = tables::shown_words(&trace.preamble().command, data::WORDS_MAX);
+    html(&format!("reenact: {}", command.chars().take(TITLE_MAX).collect::<String>()))
 }
 
 /// Escapes what could be markup.
@@ -125,13 +136,19 @@ fn findings(out: &mut impl Write, table: &Table) -> io::Result<()> {
             at.map(|at| html(&text(&row[at]))).unwrap_or_default()
         };
         let time = if get("time_ns").is_empty() { String::new() } else { get("time_ns") + ", " };
+        let unless = match get("unless") {
+            unless if unless.is_empty() => unless,
+            unless => format!(" Leave it if {unless}."),
+        };
         writeln!(
             out,
-            "<article class=\"finding {}\"><h4>{}<small>{time}{} of the run</small></h4>\
-             <p class=\"reason\">{}</p><p>{} <code>{}</code></p><p><code>{}</code></p></article>",
+            "<article class=\"finding {}\"><h4>{}<small>{}, {time}{} of the run, confidence {}</small></h4>\
+             <p class=\"reason\">{}{unless}</p><p>{} <code>{}</code></p><p><code>{}</code></p></article>",
             get("severity"),
             get("title"),
+            get("severity"),
             get("run_share"),
+            get("confidence"),
             get("reason"),
             get("evidence"),
             get("file"),
@@ -197,7 +214,7 @@ fn text(value: &Cell) -> String {
         Cell::Id(n) => n.to_string(),
         Cell::Bytes(n) => show_size(*n),
         Cell::Ns(n) | Cell::At(n) => show_time(*n),
-        Cell::Share(n) | Cell::Bar(n) => format!("{:.1}%", n * 100.0),
+        Cell::Share(n) | Cell::Bar(n) => show_share(*n),
         Cell::Number(n) => format!("{n:.2}"),
         Cell::Change(Unit::Count, n) => show_change(*n, show_count),
         Cell::Change(Unit::Bytes, n) => show_change(*n, show_size),
@@ -217,6 +234,24 @@ fn text(value: &Cell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn findings_have_what_scripts_show() {
+        let columns = ["severity", "title", "run_share", "confidence", "reason", "unless"];
+        let columns = columns.map(|key| (key, ""));
+        let mut table = Table::new("findings", "Findings", &columns);
+        let word = Cell::word;
+        let share = Cell::Share(0.0001);
+        table.row(vec![word("high"), word("Waits"), share, word("low"), word("Why."), word("so")]);
+        let mut out = Vec::new();
+        findings(&mut out, &table).unwrap();
+        let page = String::from_utf8(out).unwrap();
+        assert!(
+            page.contains("<h4>Waits<small>high, &lt;0.1% of the run, confidence low</small>"),
+            "{page}"
+        );
+        assert!(page.contains("<p class=\"reason\">Why. Leave it if so.</p>"), "{page}");
+    }
 
     #[test]
     fn nothing_in_a_name_is_markup() {

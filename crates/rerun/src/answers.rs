@@ -2,8 +2,8 @@
 
 use syscalls::abi::errno;
 use syscalls::abi::memory::{
-    MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_SHARED, MAP_TYPE, MREMAP_FIXED,
-    MREMAP_MAYMOVE,
+    MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_HUGETLB, MAP_PRIVATE, MAP_SHARED, MAP_TYPE,
+    MREMAP_FIXED, MREMAP_MAYMOVE,
 };
 use syscalls::{Act, Again, Syscall};
 use trace::event::{Call, Outcome};
@@ -63,14 +63,21 @@ pub fn fate(row: Option<&Syscall>, call: &Call) -> Fate {
 /// The result of a call that the kernel makes again after a signal handler.
 const RESTARTED: i64 = errno::result(errno::ERESTARTSYS);
 
-/// The arguments of an mmap of memory in the place of a file.
-pub(crate) fn filled(args: &[u64; 6], recorded: &[u64; 6]) -> [u64; 6] {
-    let kind = if recorded[3] & MAP_TYPE == MAP_PRIVATE { MAP_PRIVATE } else { MAP_SHARED };
-    let flags = args[3] & !MAP_TYPE | kind | MAP_ANONYMOUS;
-    [args[0], args[1], args[2], flags, u64::MAX, 0]
+/// Whether what is stored to a mapping of a file reaches it.
+pub(crate) fn is_shared(args: &[u64; 6]) -> bool {
+    args[3] & MAP_TYPE != MAP_PRIVATE
 }
 
-/// The arguments of an mmap that returns this address. A file is never mapped to be changed.
+/// The arguments of an mmap of a shadow in the place of its file.
+pub(crate) fn of_shadow(args: &[u64; 6], recorded: &[u64; 6]) -> [u64; 6] {
+    let kind = if is_shared(recorded) { MAP_SHARED } else { MAP_PRIVATE };
+    // Whatever file system the file was on: this one has no pages of its own.
+    let flags = args[3] & !(MAP_TYPE | MAP_HUGETLB) | kind;
+    [args[0], args[1], args[2], flags, args[4], args[5]]
+}
+
+/// The arguments of an mmap that returns this address. The machine's own files are never mapped to be
+/// changed.
 fn placed(args: &[u64; 6], at: u64) -> ([u64; 6], bool) {
     let [_, len, prot, mut flags, fd, offset] = *args;
     let of_file = flags & MAP_ANONYMOUS == 0;

@@ -3,20 +3,28 @@
 use std::collections::HashMap;
 use std::io;
 
-use syscalls::capture::{self, How};
-use syscalls::record::part;
+use syscalls::capture::{self, How, Op};
+use syscalls::record::{MESSAGE_BYTES, MESSAGE_LENGTH_AT, part};
+use syscalls::shape::Behind;
 use trace::event::Data;
 
 use crate::memory::Memory;
 
-/// Size of an entry in an array of message headers, and of an iovec.
-const MESSAGE: u64 = 64;
+/// Size of an iovec.
 const VECTOR: u64 = 16;
 /// Places in a message header.
 const NAME_AT: u64 = 0;
 const VECTOR_AT: u64 = 16;
 const COUNT_AT: u64 = 24;
 const CONTROL_AT: u64 = 32;
+
+/// Where an operation finds a number that is stored where a struct says.
+fn behind(op: &Op) -> Option<Behind> {
+    match op.how {
+        How::Behind(behind) => Some(behind),
+        _ => None,
+    }
+}
 
 /// Finds the buffers of one call, in the order of the trace.
 pub struct Places {
@@ -41,7 +49,7 @@ impl Places {
         let at = self.args[usize::from(data.arg).min(5)];
         let index = u64::from(data.index);
         let header = match op.how {
-            How::Mmsghdr => at.wrapping_add(index * MESSAGE),
+            How::Mmsghdr => at.wrapping_add(index * MESSAGE_BYTES),
             _ => at,
         };
         let word = |at: u64| self.memory.word(at).map(Some);
@@ -49,10 +57,15 @@ impl Places {
             (part::WHOLE, How::StrArray) => word(at.wrapping_add(8 * index)),
             (part::WHOLE, _) => Ok(Some(header)),
             (part::CONTENT, How::Holder(pointer)) => word(at.wrapping_add(pointer.at.into())),
+            (part::CONTENT, How::Bytes) => match ops.iter().find_map(behind) {
+                Some(behind) => word(at.wrapping_add(behind.at.into())),
+                None => Ok(None),
+            },
             (part::CONTENT, How::Iovec) => word(at.wrapping_add(VECTOR * index)),
             (part::CONTENT, How::Msghdr | How::Mmsghdr) => self.next_of_message(header, data, out),
             (part::NAME, _) => word(header.wrapping_add(NAME_AT)),
             (part::VECTOR, _) => word(header.wrapping_add(VECTOR_AT)),
+            (part::LENGTH, _) => Ok(Some(header.wrapping_add(MESSAGE_LENGTH_AT))),
             (part::CONTROL, _) => word(header.wrapping_add(CONTROL_AT)),
             _ => Ok(None),
         }

@@ -82,10 +82,14 @@ pub(crate) fn outputs(
     contents: &mut dyn Contents,
 ) -> Result<Vec<(u64, Vec<u8>)>, Problem> {
     let mut places = Places::new(call.nr, call.args, memory);
-    let mut all = Vec::new();
+    let (mut all, mut left) = (Vec::new(), BUFFER_MAX);
     for data in call.data.iter().filter(|data| is_out(data)) {
         let Some(at) = places.of(data, true).map_err(Problem::Memory)? else { continue };
-        let bytes = contents.read(&data.content, BUFFER_MAX).map_err(Problem::Trace)?;
+        let bytes = contents.read(&data.content, left).map_err(Problem::Trace)?;
+        if (bytes.len() as u64) < data.content.len() {
+            return Err(Problem::Trace("a call has more data than calls can have".into()));
+        }
+        left -= bytes.len();
         all.push((at, bytes));
     }
     Ok(all)

@@ -8,10 +8,25 @@ use std::io;
 pub struct Divergence {
     /// The number of the recorded call that it was to make, if there is one.
     pub seq: Option<u64>,
+    /// Calls with lower numbers had been made.
+    pub position: u64,
     /// The thread, by its number in the recording.
     pub thread: u32,
     /// What is different.
     pub reason: Reason,
+    /// What the trace does not hold, and may be why.
+    pub doubts: Vec<String>,
+}
+
+impl Divergence {
+    /// Likely causes, for users.
+    pub fn likely(&self) -> String {
+        let is_of_memory = !matches!(self.reason, Reason::Image(_) | Reason::Memory { .. });
+        match self.doubts.is_empty() {
+            false if is_of_memory => self.doubts.join("; "),
+            _ => self.reason.likely().into(),
+        }
+    }
 }
 
 /// What is different.
@@ -72,7 +87,12 @@ pub enum Reason {
     /// A new task appeared, or an image began, where none was recorded.
     Unexpected(&'static str),
     /// Memory of the program could not be read or written.
-    Memory(String),
+    Memory {
+        /// What the kernel said.
+        error: String,
+        /// It was not allowed.
+        is_forbidden: bool,
+    },
     /// A peer of the program finds something else, or a real client does.
     Peer(String),
     /// The program does not reach its next call.
@@ -111,7 +131,9 @@ impl fmt::Display for Reason {
             }
             Reason::Image(text) => write!(f, "the program begins otherwise: {text}"),
             Reason::Unexpected(what) => write!(f, "{what} that was not recorded"),
-            Reason::Memory(text) => write!(f, "memory of the program cannot be reached: {text}"),
+            Reason::Memory { error, .. } => {
+                write!(f, "memory of the program cannot be reached: {error}")
+            }
             Reason::Peer(text) => write!(f, "{text}"),
             Reason::Stuck { seconds } => {
                 write!(f, "the program has not come to its next call in {seconds} s")
@@ -125,22 +147,25 @@ fn number(value: i64) -> String {
 }
 
 impl Reason {
-    /// Likely causes, for users.
-    pub fn likely(&self) -> &'static str {
+    fn likely(&self) -> &'static str {
         match self {
             Reason::Stuck { .. } => {
                 "it waits for something in its memory that no call changes, or computes much longer than \
                  when it was recorded"
             }
             Reason::Image(_) => {
-                "another kernel or processor, another limit of the stack, or address-space randomisation \
-                 that cannot be turned off here"
+                "another kernel or processor, another limit of the stack, another interpreter in the first line \
+                 of a script, or address-space randomisation that cannot be turned off here"
             }
             Reason::Peer(_) => {
                 "another client, one that asks by time or chance, or one with several connections at a \
                  time, which come in another order"
             }
-            Reason::Memory(_) => "the trace is damaged, or ptrace is forbidden here",
+            Reason::Memory { is_forbidden: true, .. } => "ptrace is forbidden here",
+            Reason::Memory { .. } => {
+                "the program has other memory than it had: something that no call gave has led it elsewhere, or \
+                 the trace is damaged"
+            }
             Reason::Result { .. } => {
                 "memory that is not free here: another kernel, or another version of reenact"
             }
@@ -162,8 +187,8 @@ pub enum Ending {
     Stopped {
         /// The call.
         call: String,
-        /// The process that makes it.
-        pid: i32,
+        /// Its thread, by its number in the recording.
+        thread: u32,
     },
     /// The debugger wants to be at a call that was made already, or before any.
     Again {
@@ -179,9 +204,10 @@ pub enum Ending {
 }
 
 pub(crate) fn diverged(seq: Option<u64>, thread: u32, reason: Reason) -> Ending {
-    Ending::Diverged(Box::new(Divergence { seq, thread, reason }))
+    Ending::Diverged(Box::new(Divergence { seq, position: 0, thread, reason, doubts: Vec::new() }))
 }
 
 pub(crate) fn unreachable(seq: Option<u64>, thread: u32, error: &io::Error) -> Ending {
-    diverged(seq, thread, Reason::Memory(error.to_string()))
+    let is_forbidden = error.kind() == io::ErrorKind::PermissionDenied;
+    diverged(seq, thread, Reason::Memory { error: error.to_string(), is_forbidden })
 }

@@ -1,6 +1,8 @@
 //! Goes through the trace, and answers the calls of the program that is executed again.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,7 @@ use syscalls::{Act, Again, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
-use crate::answers::{Fate, fate, filled};
+use crate::answers::{Fate, fate, of_shadow};
 use crate::breakpoints;
 use crate::compare::{self, Counts};
 use crate::debugger::Debugger;
@@ -19,17 +21,20 @@ use crate::files::Files;
 use crate::first_image::{ImageStack, image_stack};
 use crate::held::{Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
-use crate::loaded::Loaded;
+use crate::loaded::{Loaded, PIECES_MAX};
 use crate::memory::Memory;
+use crate::named::Named;
 use crate::network::{Network, Player};
 use crate::pace::{Pace, Step};
 use crate::processes::{self, Processes};
-use crate::reply::{give_filling, give_path, give_signals};
+use crate::reply::{give_path, give_signals};
+use crate::shadows::Shadows;
 use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::Stimuli;
 use crate::words::{raw, told};
 
+mod mappings;
 mod network;
 mod orders;
 mod times;
@@ -44,8 +49,6 @@ const TIMES_SLOWER: u32 = 20;
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// No thread runs longer while others wait.
 const SLICE_MAX: Duration = Duration::from_secs(2);
-/// Maximum size of a mapping whose bytes are in the trace.
-const MAPPED_MAX: usize = 1 << 30;
 
 /// What a re-execution is to be.
 pub struct Setup<'a> {
@@ -59,12 +62,16 @@ pub struct Setup<'a> {
     pub debugger: Option<&'a mut Debugger>,
     /// Who makes its calls on files.
     pub files: Option<Box<dyn Files + Send>>,
+    /// Where files lie that the program maps.
+    pub shadows: Shadows,
     /// What becomes of calls on sockets of TCP.
     pub network: Network,
     /// Whether it waits for the outside.
     pub stimuli: Stimuli,
     /// Ticks per second of this machine.
     pub now_hz: u64,
+    /// Set from outside when it is to end.
+    pub told_to_end: Arc<AtomicBool>,
 }
 
 /// Answers the calls of a program.
@@ -92,6 +99,9 @@ pub struct Driver<'a> {
     is_over: bool,
     processes: Processes,
     streams: Streams<'a>,
+    /// What it finds of the files that it maps.
+    shadows: Shadows,
+    named: Named,
     pace: Pace,
     /// Who plays the peers of real sockets.
     player: Option<Player>,
@@ -110,7 +120,8 @@ impl<'a> Driver<'a> {
         messages: Receiver<Message>,
         output: &'a mut Output<'a>,
     ) -> Driver<'a> {
-        let Setup { survey, stop_at, patience, debugger, files, network, stimuli, now_hz } = setup;
+        let Setup { survey, stop_at, patience, debugger, files, shadows, network, .. } = setup;
+        let Setup { stimuli, now_hz, told_to_end, .. } = setup;
         Driver {
             survey,
             messages,
@@ -128,8 +139,10 @@ impl<'a> Driver<'a> {
             is_over: false,
             processes: Processes::default(),
             streams: Streams::new(output),
+            shadows,
+            named: Named::default(),
             player: Player::new(network),
-            pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files),
+            pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files, told_to_end),
             calls: 0,
             counts: Counts::default(),
             other_processor: false,
@@ -143,14 +156,19 @@ impl<'a> Driver<'a> {
 
     /// Goes through the trace. All processes have ended afterwards, or were ended.
     pub fn run(&mut self, trace: &Trace) -> Ending {
-        let walked = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
-            self.event(moment, contents)
-        });
-        let ending = match walked {
+        let walked =
+            model::walk_files(trace, &Conditions::default(), &mut |moment, _, contents| {
+                self.event(moment, contents)
+            });
+        let mut ending = match walked {
             Err(ending) => ending,
-            Ok(unread) if unread.count > 0 => Ending::Failed("the trace is damaged".into()),
+            Ok((_, unread)) if unread.count > 0 => Ending::Failed("the trace is damaged".into()),
             Ok(_) => self.finish().err().unwrap_or(Ending::Same),
         };
+        if let Ending::Diverged(diverged) = &mut ending {
+            diverged.doubts = self.shadows.doubts();
+            diverged.position = self.position;
+        }
         if !matches!(ending, Ending::Same) {
             self.processes.end_all();
         }
@@ -170,8 +188,11 @@ impl<'a> Driver<'a> {
             self.release(event.tsc)?;
         }
         if let Some(loaded) = Loaded::of_event(event) {
+            self.named.note(&loaded);
             if let Some(live) = self.live(loaded.thread) {
-                live.file = Some(loaded);
+                // One more than there may be is not all of them.
+                live.files.truncate(PIECES_MAX);
+                live.files.push(loaded);
             }
             return Ok(());
         }
@@ -255,9 +276,12 @@ impl<'a> Driver<'a> {
             let reason = Reason::Result { name: making.name, expected: making.ret, found: ret };
             return Err(diverged(making.seq, recorded, reason));
         }
+        if let Some(number) = making.shadow {
+            self.shadows.was_mapped(number);
+        }
         let memory = Memory { tid: asked.tid };
         for (at, bytes) in &making.out {
-            memory.write(*at, bytes).map_err(|error| unreachable(making.seq, recorded, &error))?;
+            memory.give(*at, bytes).map_err(|error| unreachable(making.seq, recorded, &error))?;
         }
         (asked.answer)(answer::GIVEN, [making.ret as u64, 0, 0, 0, 0, 0], 0);
         Ok(())
@@ -469,9 +493,11 @@ impl<'a> Driver<'a> {
         };
         let memory = Memory { tid: asked.tid };
         self.position = seq.map_or(self.position, |seq| seq + 1);
+        let mut files = Vec::new();
         if let Some(live) = self.threads.get_mut(&thread) {
             live.last_ns = moment.enter_ns;
             live.last = seq.or(live.last);
+            files = std::mem::take(&mut live.files);
         }
         self.calls += 1;
         self.note_computed(recorded, memory, reply_at, moment.user_ns)?;
@@ -491,11 +517,12 @@ impl<'a> Driver<'a> {
             Fate::Never if self.is_in_turn(recorded) => self.left.push(asked),
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
+                self.follow(moment, call, row, contents)?;
                 let asked = self.beside((asked, reply_at), moment, call, row, contents)?;
                 let out = compare::outputs(call, memory, contents);
                 let out = out.map_err(|problem| problem.ending(seq, recorded))?;
                 for (at, bytes) in out {
-                    memory.write(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
+                    memory.give(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
                 }
                 let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
                 let until = match self.is_in_turn(recorded) {
@@ -509,26 +536,21 @@ impl<'a> Driver<'a> {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
                 let failed = |error: std::io::Error| unreachable(seq, recorded, &error);
                 let mut out = Vec::new();
-                let mut path = None;
+                let mut shadow = None;
                 if of_file {
-                    let file = self.threads.get_mut(&thread).and_then(|live| live.file.take());
-                    let file = file.ok_or_else(|| {
-                        let name = row.map_or("", |row| row.name);
-                        Ending::Failed(format!("{name} maps a file that the trace does not name"))
-                    })?;
-                    if let Some(content) = &file.content {
-                        let bytes = contents.read(content, MAPPED_MAX).map_err(Ending::Failed)?;
-                        let len = usize::try_from(args[1]).unwrap_or(0).min(bytes.len());
-                        out.push((ret as u64, bytes[..len].to_vec()));
-                        args = filled(&args, &call.args);
-                        give_filling(memory, reply_at).map_err(failed)?;
-                    } else {
-                        path = Some(file.path);
+                    if files.is_empty() {
+                        files.extend(self.named.of(call));
                     }
-                } else if row.is_some_and(|row| row.act_of(&call.args) == Act::Execute) {
-                    path = moment.view().cwd();
-                }
-                if let Some(path) = path {
+                    shadow = self.map(&files, moment, call, contents)?;
+                    if shadow.is_some() {
+                        args = of_shadow(&args, &call.args);
+                    }
+                    self.tell_file(shadow, files, memory, reply_at).map_err(failed)?;
+                } else if row.is_some_and(|row| row.handler == Handler::Remap) {
+                    self.grow(call, memory);
+                } else if row.is_some_and(|row| row.act_of(&call.args) == Act::Execute)
+                    && let Some(path) = moment.view().cwd()
+                {
                     give_path(memory, reply_at, path).map_err(failed)?;
                 }
                 if is_birth {
@@ -541,7 +563,7 @@ impl<'a> Driver<'a> {
                 }
                 let name = row.map_or("", |row| row.name);
                 if let Some(live) = self.threads.get_mut(&thread) {
-                    live.making = Some(Making { seq, name, ret, is_birth, out });
+                    live.making = Some(Making { seq, name, ret, is_birth, shadow, out });
                 }
                 (asked.answer)(answer::AGAIN, args, ret as u64);
                 if row.is_some_and(|row| row.handler == Handler::ExitThread)

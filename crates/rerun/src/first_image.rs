@@ -11,6 +11,9 @@ use trace::event::{Data, ProcessState};
 /// Maximum size of a stack that a program begins with.
 const STACK_MAX: usize = 8 << 20;
 
+/// Where the stack of each program ends whose addresses are not random.
+const STACK_END: u64 = 0x7fff_ffff_f000;
+
 /// How the program begins.
 #[derive(Clone, Debug, Default)]
 pub struct FirstImage {
@@ -116,7 +119,14 @@ impl ImageStack {
     fn environment(&self) -> Option<Vec<CString>> {
         let (_, at) = self.pointers(8)?;
         let (environment, _) = self.pointers(at)?;
-        environment.into_iter().map(|at| self.string(at)).collect()
+        // They lie apart: strings that overlap may be any number of times as long as the stack.
+        let mut left = self.bytes.len();
+        let string = |at| {
+            let string = self.string(at)?;
+            left = left.checked_sub(string.as_bytes_with_nul().len())?;
+            Some(string)
+        };
+        environment.into_iter().map(string).collect()
     }
 
     /// The entries of the auxiliary vector.
@@ -138,7 +148,12 @@ impl ImageStack {
         self.vector()?.into_iter().find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
     }
 
-    fn path(&self) -> Option<CString> {
+    /// Whether the kernel has put it where it liked.
+    pub(crate) fn is_randomised(&self) -> bool {
+        self.at.saturating_add(self.bytes.len() as u64) != STACK_END
+    }
+
+    pub(crate) fn path(&self) -> Option<CString> {
         self.string(self.value(AT_EXECFN)?)
     }
 
@@ -168,5 +183,36 @@ impl ImageStack {
     /// Returns true if another stack tells of a processor with other features.
     pub fn is_of_another_processor(&self, other: &ImageStack) -> bool {
         AT_FEATURES.into_iter().any(|kind| self.value(kind) != other.value(kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stack without arguments, whose environment has these strings.
+    fn stack(pointers: &[u64], string: &str) -> ImageStack {
+        let words = [0, 0].into_iter().chain(pointers.iter().copied()).chain([0]);
+        let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        bytes.extend(string.bytes());
+        ImageStack { bytes, at: 0 }
+    }
+
+    #[test]
+    fn a_random_stack_ends_elsewhere() {
+        let mut stack = stack(&[], "");
+        stack.at = STACK_END - stack.bytes.len() as u64;
+        assert!(!stack.is_randomised());
+        stack.at -= 4096;
+        assert!(stack.is_randomised());
+    }
+
+    #[test]
+    fn strings_of_an_environment_lie_apart() {
+        let text = format!("{}\0{}\0", "a=".repeat(30), "b=".repeat(30));
+        let found = stack(&[40, 40 + 61], &text).environment().unwrap();
+        assert_eq!(found.len(), 2);
+        assert!(found[1].as_bytes().starts_with(b"b=b="));
+        assert!(stack(&[48; 3], &text).environment().is_none());
     }
 }

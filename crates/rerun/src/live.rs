@@ -78,8 +78,8 @@ pub(crate) struct Live {
     pub last_ns: u64,
     /// Its last call that was answered.
     pub last: Option<u64>,
-    /// The file that it maps next.
-    pub file: Option<Loaded>,
+    /// The file that it maps next: once for each piece of its bytes that is in the trace.
+    pub files: Vec<Loaded>,
     /// Tasks that it has made and that have not begun.
     pub births: Vec<Birth>,
 }
@@ -90,6 +90,8 @@ pub(crate) struct Making {
     pub name: &'static str,
     pub ret: i64,
     pub is_birth: bool,
+    /// The shadow that it maps.
+    pub shadow: Option<u32>,
     /// What came out, if that is written for it.
     pub out: Vec<(u64, Vec<u8>)>,
 }
@@ -118,7 +120,7 @@ impl Live {
             led: None,
             last_ns: 0,
             last: None,
-            file: None,
+            files: Vec::new(),
             births: Vec::new(),
         }
     }

@@ -2,7 +2,9 @@
 //! the program comes to them, as long as they come in the same order.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use ring::Standing;
 
@@ -13,6 +15,8 @@ use crate::timeline::{Kind, Stimuli, Timeline, Times};
 const BEHIND_MAX: usize = 1024;
 /// A pause for the outside is no longer, whatever the trace says.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long to pause at a time before looking whether it is to end.
+const PAUSE_PIECE: Duration = Duration::from_millis(100);
 
 /// Something that concerns time.
 pub(crate) enum Step {
@@ -39,11 +43,17 @@ pub(crate) struct Pace {
     network: HashMap<u64, u64>,
     /// Whether the program waits for the outside.
     waits: bool,
+    told_to_end: Arc<AtomicBool>,
 }
 
 impl Pace {
     /// `hz`: ticks per second of the recording, and of this machine.
-    pub fn new(stimuli: Stimuli, hz: (u64, u64), files: Option<Box<dyn Files + Send>>) -> Pace {
+    pub fn new(
+        stimuli: Stimuli,
+        hz: (u64, u64),
+        files: Option<Box<dyn Files + Send>>,
+        told_to_end: Arc<AtomicBool>,
+    ) -> Pace {
         let waits = files.is_some() && stimuli == Stimuli::Recorded;
         Pace {
             timeline: Timeline::new(stimuli, hz.0, hz.1),
@@ -51,6 +61,22 @@ impl Pace {
             steps: VecDeque::new(),
             network: HashMap::new(),
             waits,
+            told_to_end,
+        }
+    }
+
+    /// Waits for the outside.
+    fn pause(&self, pause: Duration) -> Result<(), String> {
+        let end = Instant::now() + pause.min(PAUSE_MAX);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.told_to_end.load(Ordering::Relaxed) {
+                return Err("interrupted".into());
+            }
+            std::thread::sleep(left.min(PAUSE_PIECE));
         }
     }
 
@@ -107,11 +133,26 @@ impl Pace {
                     let network = self.network.remove(&open.seq);
                     let outside = Duration::from_nanos(self.timeline.end(open, made, network));
                     if self.waits && !outside.is_zero() {
-                        std::thread::sleep(outside.min(PAUSE_MAX));
+                        self.pause(outside)?;
                     }
                 }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_the_outside_ends_when_told_to() {
+        let told_to_end = Arc::new(AtomicBool::new(false));
+        let pace = Pace::new(Stimuli::Recorded, (1, 1), None, Arc::clone(&told_to_end));
+        assert_eq!(pace.pause(Duration::from_millis(1)), Ok(()));
+        let ends = std::thread::spawn(move || pace.pause(PAUSE_MAX));
+        told_to_end.store(true, Ordering::Relaxed);
+        assert!(ends.join().unwrap().is_err());
     }
 }

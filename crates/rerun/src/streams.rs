@@ -2,17 +2,12 @@
 
 use std::rc::Rc;
 
-use model::contents::is_out;
 use model::{Contents, Description, Moment};
-use syscalls::capture::How;
-use syscalls::record::part;
 use syscalls::{Operand, Syscall};
 use trace::event::Call;
 
 use crate::divergence::Ending;
-
-/// Maximum number of bytes of output shown for one call.
-const OUTPUT_MAX: usize = 1 << 30;
+use crate::sent::each_sent;
 
 /// Where output goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +52,7 @@ impl<'a> Streams<'a> {
         row: Option<&Syscall>,
         contents: &mut dyn Contents,
     ) -> Result<(), Ending> {
-        let (Some(row), Some(mut left)) =
-            (row, call.success().and_then(|n| usize::try_from(n).ok()))
+        let (Some(row), Some(left)) = (row, call.success().and_then(|n| u64::try_from(n).ok()))
         else {
             return Ok(());
         };
@@ -74,21 +68,12 @@ impl<'a> Streams<'a> {
             Some([_, error]) if is(error) => Shown::Error,
             _ => return Ok(()),
         };
-        let (capture, _) = syscalls::capture::row(call.nr.into(), &call.args);
-        let is_vector = |arg| {
-            let ops = &capture.ops[..usize::from(capture.nops)];
-            ops.iter().any(|op| op.arg == arg && op.how != How::Bytes)
-        };
-        for data in call.data.iter().filter(|data| !is_out(data)) {
-            let wanted = if is_vector(data.arg) { part::CONTENT } else { part::WHOLE };
-            if data.part == wanted && left > 0 {
-                let bytes = contents.read(&data.content, left.min(OUTPUT_MAX));
-                let bytes = bytes.map_err(Ending::Failed)?;
-                left -= bytes.len();
-                (self.output)(stream, &bytes);
-            }
-        }
-        self.not_shown += left as u64;
+        let output = &mut self.output;
+        let left = each_sent(call, Some(row), left, contents, &mut |bytes| {
+            output(stream, bytes);
+            Ok(())
+        });
+        self.not_shown += left.map_err(Ending::Failed)?;
         Ok(())
     }
 }

@@ -13,11 +13,15 @@ use trace::Trace;
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome};
 use trace::parts::{PartValue, part_id};
 
-use crate::first_image::FirstImage;
+use crate::first_image::{FirstImage, image_stack};
 use crate::loaded::Loaded;
 
 /// Maximum number of signals in a recording that is re-executed.
 const SIGNALS_MAX: usize = 1 << 20;
+/// Maximum number of files whose bytes are not in the trace.
+const FILES_MAX: usize = 1 << 16;
+/// Maximum number of mapped files that are told from others.
+const MAPPED_MAX: usize = 1 << 20;
 /// Maximum number of files that differ which are named.
 const NAMED_MAX: usize = 8;
 
@@ -52,6 +56,12 @@ pub enum Refusal {
         /// What is not known.
         why: &'static str,
     },
+    /// A program was executed with other addresses each time.
+    #[error(
+        "{0} had random addresses: a set-user-id or set-group-id program, or one for which the program before \
+         had turned randomisation on, does not come to lie there again"
+    )]
+    Randomised(String),
     /// Files are not what they were.
     #[error("files that the program loads have changed since: {}", .0.join("; "))]
     Changed(Vec<String>),
@@ -76,12 +86,16 @@ pub struct Survey {
     pub deaths: HashMap<u32, u64>,
     /// Threads of processes with several, of which one ran at a time.
     pub in_turn: HashSet<u32>,
+    /// Processes that were there at the same time, at most.
+    pub processes_most: usize,
     /// Number of calls.
     pub calls: u64,
     /// Ticks per second of the recording.
     pub tsc_hz: u64,
     /// The wait status of the program.
     pub status: Option<i32>,
+    /// Hashes of the files that are mapped as they are on this machine, by path.
+    pub originals: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 /// What is collected.
@@ -101,7 +115,13 @@ struct Found {
     left: HashSet<u32>,
     /// Processes that have ended.
     ended: HashSet<u32>,
-    files: BTreeMap<Vec<u8>, Loaded>,
+    /// Processes that are there, and how many of them there were at most.
+    alive: HashSet<u32>,
+    alive_most: usize,
+    /// Programs, libraries and large files, and whether their bytes had been mapped before.
+    files: BTreeMap<Vec<u8>, (Loaded, bool)>,
+    /// Files that were mapped with their bytes, by device and inode.
+    with_bytes: HashSet<(u64, u64)>,
     calls: u64,
     status: Option<i32>,
     first_process: u32,
@@ -124,10 +144,16 @@ impl Survey {
             let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
             found.add(next.seq, &next.event, &mut stored)?;
         }
-        let mut changed = Vec::new();
-        for file in found.files.values() {
+        let (mut changed, mut originals) = (Vec::new(), HashMap::new());
+        for (file, was_mapped) in found.files.values() {
             if let Some(how) = file.difference() {
+                // Its bytes were in the trace before.
+                if *was_mapped {
+                    continue;
+                }
                 changed.push(format!("{}: {how}", render::escape::escaped(&file.path)));
+            } else {
+                originals.insert(file.path.clone(), file.hash.clone());
             }
             if changed.len() == NAMED_MAX {
                 break;
@@ -149,9 +175,11 @@ impl Survey {
             in_turn,
             first,
             signals: found.signals,
+            processes_most: found.alive_most,
             calls: found.calls,
             tsc_hz: trace.tsc_hz(),
             status: found.status,
+            originals,
         })
     }
 }
@@ -180,7 +208,13 @@ impl Found {
     ) -> Result<(), Refusal> {
         if let Some(loaded) = Loaded::of_event(event) {
             if loaded.content.is_none() {
-                self.files.entry(loaded.path.clone()).or_insert(loaded);
+                let was_mapped = self.with_bytes.contains(&loaded.inode);
+                if self.files.len() >= FILES_MAX || loaded.path.len() >= ring::REPLY_PATH {
+                    return Err(Refusal::Unreadable("it names more files than can be".into()));
+                }
+                self.files.entry(loaded.path.clone()).or_insert((loaded, was_mapped));
+            } else if self.with_bytes.len() < MAPPED_MAX {
+                self.with_bytes.insert(loaded.inode);
             }
             return Ok(());
         }
@@ -197,12 +231,22 @@ impl Found {
                     self.first_process = *process;
                 }
                 self.threads.insert(event.thread, (*process, None));
+                self.alive.insert(*process);
+                self.alive_most = self.alive_most.max(self.alive.len());
             }
             EventKind::State(state) => FirstImage::add_state(&mut self.first, state),
-            EventKind::Image { data, .. } => FirstImage::add_image(&mut self.first, data, contents)
-                .map_err(Refusal::Unreadable)?,
+            EventKind::Image { data, .. } => {
+                FirstImage::add_image(&mut self.first, data, contents)
+                    .map_err(Refusal::Unreadable)?;
+                let stack = image_stack(data, contents).map_err(Refusal::Unreadable)?;
+                if stack.is_randomised() {
+                    let path = stack.path().unwrap_or_default();
+                    return Err(Refusal::Randomised(render::escape::escaped(path.as_bytes())));
+                }
+            }
             EventKind::Exit { process, status } => {
                 self.ended.insert(*process);
+                self.alive.remove(process);
                 if *process == self.first_process {
                     self.status = *status;
                 }
@@ -261,8 +305,8 @@ pub(crate) fn is_of_code(signal: u8, info: &Info) -> bool {
 }
 
 fn gap(why: GapWhy, text: &str) -> Refusal {
-    let text = if text.is_empty() { format!("{why:?}") } else { text.to_owned() };
-    Refusal::Incomplete(text)
+    let (_, meaning) = model::names::gap(why);
+    Refusal::Incomplete(if text.is_empty() { meaning.into() } else { text.into() })
 }
 
 /// Refuses calls whose effect the trace does not hold.

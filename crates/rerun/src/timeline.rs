@@ -24,6 +24,8 @@ pub enum Stimuli {
 
 /// What the program computes for a shorter time takes what it took: to measure that costs as much.
 const MEASURED_NS: u64 = 20_000;
+/// The agent's way from one call to the next takes no longer.
+const WAY_MAX_NS: u64 = 200;
 /// An answered call that is longer may have waited.
 const SHORT_NS: u64 = 100_000;
 /// Others are seen to go on that long after what they have waited for.
@@ -124,6 +126,8 @@ pub(crate) struct Timeline {
     last: [Option<Done>; 2],
     /// What it takes to bring a call before the driver, as far as that counts as the program's time.
     least_ns: u64,
+    /// What the recording's agent took between two calls, as far as that counts as the program's time.
+    least_known_ns: u64,
     times: Times,
 }
 
@@ -139,6 +143,7 @@ impl Timeline {
             open: BinaryHeap::new(),
             last: [None; 2],
             least_ns: u64::MAX,
+            least_known_ns: WAY_MAX_NS,
             times: Times::default(),
         }
     }
@@ -186,11 +191,12 @@ impl Timeline {
         };
         let less = self.least_ns.min(took);
         let (mut took, mut used) = (took - less, used.saturating_sub(less));
-        if let Some(known) = known_ns
-            && took < MEASURED_NS
-            && known < MEASURED_NS
-        {
-            (took, used) = (known, known);
+        // Only its memory makes it longer: else others have interrupted it.
+        let is_alike = took < MEASURED_NS || !has_waited && now.faults == since.faults;
+        if let Some(known) = known_ns.filter(|known| *known < MEASURED_NS && is_alike) {
+            self.least_known_ns = self.least_known_ns.min(known);
+            took = known - self.least_known_ns;
+            used = took;
         }
         self.times.user_ns = self.times.user_ns.saturating_add(used);
         if let Some(clock) = self.clocks.get_mut(&thread) {
@@ -318,7 +324,7 @@ mod tests {
     }
 
     fn at(tsc: u64, waits: u64, put_off: u64) -> Standing {
-        Standing { tsc, cpu_ns: tsc / 2, waits, put_off }
+        Standing { tsc, cpu_ns: tsc / 2, waits, put_off, faults: 0 }
     }
 
     fn ends(timeline: &mut Timeline, tsc: u64, made_ns: Option<u64>) -> u64 {
@@ -357,10 +363,26 @@ mod tests {
     #[test]
     fn what_is_short_takes_what_it_took() {
         let mut timeline = timeline(Stimuli::Asap);
-        timeline.computed(1, [at(5000, 0, 0), at(9500, 0, 0)], Some(300));
+        timeline.computed(1, [at(5000, 0, 0), at(9500, 0, 0)], Some(70));
+        assert_eq!(timeline.times().user_ns, 0, "that is the agent's way");
+        timeline.computed(1, [at(5000, 0, 0), at(9500, 0, 0)], Some(370));
         assert_eq!(timeline.times().user_ns, 300);
-        timeline.computed(1, [at(10_000, 0, 0), at(50_500, 0, 0)], Some(300));
-        assert_eq!(timeline.times().user_ns, 40_300);
+        // Something has interrupted it.
+        timeline.computed(1, [at(10_000, 0, 0), at(50_500, 0, 0)], Some(370));
+        assert_eq!(timeline.times().user_ns, 600);
+        // Its memory was not there.
+        let late = Standing { faults: 1, ..at(50_500, 0, 0) };
+        timeline.computed(1, [at(10_000, 0, 0), late], Some(370));
+        assert_eq!(timeline.times().user_ns, 40_600);
+    }
+
+    #[test]
+    fn what_is_always_long_is_its_own() {
+        let mut timeline = timeline(Stimuli::Asap);
+        for _ in 0..3 {
+            timeline.computed(1, [at(5000, 0, 0), at(9500, 0, 0)], Some(5000));
+        }
+        assert_eq!(timeline.times().user_ns, 3 * (5000 - WAY_MAX_NS));
     }
 
     #[test]

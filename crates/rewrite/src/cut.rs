@@ -3,9 +3,10 @@
 mod births;
 mod parts;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::counted;
+use model::kernel_tasks::{KernelScope, KernelTask, Missing};
 use model::unseen::Unseen;
 use model::user_time;
 use model::{Moment, Stored};
@@ -36,14 +37,19 @@ pub struct Cut<'a> {
     kept: Kept,
     /// Kernel copies made by kept calls.
     copies: Unseen,
+    /// All between two moments is wanted.
+    is_of_time: bool,
+    /// Events of the kernel that were left out since the last one that was kept, by CPU.
+    unseen: HashMap<u32, u64>,
 }
 
 impl<'a> Cut<'a> {
-    /// Begins with nothing.
-    pub fn new(trace: &'a Trace, rewriter: Rewriter) -> Cut<'a> {
+    /// Begins with nothing. `is_of_time`: all between two moments will be wanted.
+    pub fn new(trace: &'a Trace, rewriter: Rewriter, is_of_time: bool) -> Cut<'a> {
         let (parts, copies) = (Parts::default(), Unseen::new());
-        let interrupted = HashSet::new();
-        Cut { trace, rewriter, parts, interrupted, kept: Kept::default(), copies }
+        let (interrupted, unseen) = (HashSet::new(), HashMap::new());
+        let kept = Kept::default();
+        Cut { trace, rewriter, parts, interrupted, kept, copies, is_of_time, unseen }
     }
 
     /// Takes the next event of the trace, which is in the part if it is wanted, or with
@@ -88,11 +94,27 @@ impl<'a> Cut<'a> {
             }
             // Events that are kept may name any of them.
             EventKind::KernelLayout(_) => self.write(event),
+            EventKind::Other(other) if KernelTask::of(other).is_some() => self.write(event),
+            EventKind::Other(other) if let Some(scope) = KernelScope::of(other) => {
+                let missing = if self.is_of_time { scope.missing } else { Missing::Switches };
+                let scope = KernelScope { missing, ..scope }.event(other.row);
+                self.write(&Event::new(event.thread, event.tsc, EventKind::Other(scope)))
+            }
+            EventKind::Kernel(_) if !wanted => {
+                *self.unseen.entry(event.thread).or_default() += 1;
+                Ok(())
+            }
+            EventKind::Kernel(_) => {
+                if let Some(detail) = self.unseen.remove(&event.thread) {
+                    let kind = EventKind::Gap { why: GapWhy::Cut, detail, text: String::new() };
+                    self.write(&Event::new(event.thread, event.tsc, kind))?;
+                }
+                self.write(event)
+            }
             EventKind::Gap { .. } if event.thread == RECORDER && wanted => self.write(event),
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
-            | EventKind::Kernel(_)
             | EventKind::Other(_)
             | EventKind::Unknown(_) => {
                 if !wanted {

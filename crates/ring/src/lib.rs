@@ -61,7 +61,7 @@ pub use stream::Reader;
 pub use watch::{Mapped, about, halves, next, two, when};
 pub use writer::{Patience, Place, Writer};
 
-pub use size::{FILES, HOME_BYTES, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
+pub use size::{FILES, HOME_BYTES, LOADED, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
 
 /// Maximum number of arenas in a recording.
 pub const ARENAS_MAX: usize = 64;
@@ -236,8 +236,7 @@ pub mod request {
     /// Arguments 1 and 2: address and length, or a descriptor. Argument 3: a
     /// [`next`](super::next). Argument 4: the number of the process whose memory it is.
     pub const COLLECT: u32 = 7;
-    /// The program maps the file of the descriptor in argument 0. Behind that: protection, flags, length and
-    /// offset.
+    /// The program is about to map a file: the arguments of mmap.
     pub const FILE: u32 = 8;
     /// In a re-execution: a call, with its arguments. Behind them: its number, and the address of a
     /// [`Reply`](super::Reply).
@@ -299,6 +298,8 @@ pub struct Standing {
     pub waits: u64,
     /// How often the CPU was taken from it.
     pub put_off: u64,
+    /// How often it touched memory that was not mapped yet.
+    pub faults: u64,
 }
 
 /// What the answer to a call of a re-execution has besides its result. In the agent's memory, where the
@@ -309,8 +310,8 @@ pub struct Reply {
     pub signals: u64,
     /// Their siginfo.
     pub infos: [[u64; 16]; REPLY_SIGNALS],
-    /// Not 0: what is mapped is memory, which the supervisor fills when it was made.
-    pub fills: u64,
+    /// Not 0: what is mapped is a shadow, which is opened to be changed.
+    pub is_shadow: u64,
     /// Where the program makes the call: written by the agent.
     pub site: u64,
     /// What the thread had used when the program went on after its last call, and has used now: written by
@@ -338,7 +339,8 @@ const OWNERS_AT: usize = size_of::<Control>() + SLOTS * size_of::<Slot>();
 const NOTES_AT: usize = OWNERS_AT + OWNER_BYTES;
 const FILES_AT: usize = NOTES_AT + NOTES * size_of::<AtomicU64>();
 const TEXTS_AT: usize = FILES_AT + FILES * size_of::<AtomicU64>();
-const HOMES_AT: usize = TEXTS_AT + TEXTS * size_of::<AtomicU64>();
+const LOADED_AT: usize = TEXTS_AT + TEXTS * size_of::<AtomicU64>();
+const HOMES_AT: usize = LOADED_AT + LOADED * size_of::<AtomicU64>();
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
 /// Size of an arena with that many pool chunks.
@@ -438,6 +440,13 @@ impl Arena {
     pub fn texts(&self) -> &'static [AtomicU64; TEXTS] {
         // SAFETY: the mapping holds the whole table, which consists of atomics.
         unsafe { &*self.base.add(TEXTS_AT).cast::<[AtomicU64; TEXTS]>() }
+    }
+
+    /// Table of programs and libraries that the supervisor has looked at, as they are now, as hashes; 0:
+    /// free. An entry may be evicted by another.
+    pub fn loaded(&self) -> &'static [AtomicU64; LOADED] {
+        // SAFETY: the mapping holds the whole table, which consists of atomics.
+        unsafe { &*self.base.add(LOADED_AT).cast::<[AtomicU64; LOADED]>() }
     }
 
     /// Address and size of a chunk; `None` if there is no such chunk. Ids below [`SLOTS`] are home

@@ -20,6 +20,8 @@ mod of_arena {
     pub const FILES: usize = 32 << 10;
     /// Number of words in the table of scanned code, see [`crate::Arena::texts`].
     pub const TEXTS: usize = 4 << 10;
+    /// Number of words in the table of files that are loaded, see [`crate::Arena::loaded`].
+    pub const LOADED: usize = 1 << 10;
 }
 
 #[cfg(loom)]
@@ -33,6 +35,7 @@ mod of_arena {
     pub const NOTES: usize = 0;
     pub const FILES: usize = 0;
     pub const TEXTS: usize = 0;
+    pub const LOADED: usize = 0;
 }
 
-pub use of_arena::{FILES, HOME_BYTES, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};
+pub use of_arena::{FILES, HOME_BYTES, LOADED, NOTES, POOL_BYTES, POOL_MAX, QUEUE, SLOTS, TEXTS};

@@ -183,13 +183,18 @@ impl Comparison {
     }
 
     /// Returns true if both sides made the same calls, with the same errors, data and syncs, on the same
-    /// files: all but times.
+    /// files: all but times. False as well if there were too many files to tell.
     pub fn did_the_same(&self) -> bool {
         let same = |row: &Row| {
             let [a, b] = &row.sides;
             (a.count, a.errors, a.bytes, a.syncs) == (b.count, b.errors, b.bytes, b.syncs)
         };
-        [By::Call, By::File].into_iter().all(|by| self.rows(by).iter().all(same))
+        let keys: BTreeSet<_> = self.runs().flat_map(|run| run.errors.keys()).collect();
+        let failed = |key| self.pair(|run| run.errors.get(key).map_or(0.0, |all| all.count as f64));
+        let has_all = self.runs().all(|run| run.left_out == 0);
+        has_all
+            && keys.into_iter().all(|key| failed(key).change() == 0.0)
+            && [By::Call, By::File].into_iter().all(|by| self.rows(by).iter().all(same))
     }
 }
 
@@ -264,6 +269,7 @@ fn unify_first_programs(sides: &mut [Vec<Run>; 2]) {
     let renamed = |name: Vec<u8>| if name == a || name == b { both.clone() } else { name };
     for run in sides.iter_mut().flatten() {
         run.programs = rename(std::mem::take(&mut run.programs), &renamed);
+        run.starts = std::mem::take(&mut run.starts).renamed(&renamed);
         let outside = std::mem::take(&mut run.outside);
         run.outside = outside.into_iter().map(|(name, ns)| (renamed(name), ns)).collect();
     }

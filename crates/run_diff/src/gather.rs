@@ -17,6 +17,7 @@ use crate::amounts::{Amounts, Counted, Groups};
 use crate::mixing::Map;
 use crate::names::{Naming, Same, object};
 use crate::parting::Course;
+use crate::starts::{self, Beginnings, Starts};
 
 /// Limit for the threads whose calls are known at a time.
 const THREADS_MAX: usize = 1 << 16;
@@ -57,7 +58,7 @@ pub struct Failed {
 }
 
 /// What a comparison needs of a recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Run {
     /// The command line that was recorded.
     pub command: Vec<Vec<u8>>,
@@ -77,6 +78,8 @@ pub struct Run {
     pub outside: BTreeMap<Vec<u8>, f64>,
     /// Errors by call and name.
     pub errors: BTreeMap<(Vec<u8>, Vec<u8>), Failed>,
+    /// Programs that it started.
+    pub starts: Starts,
     /// Name of the program that the recording began with.
     pub first_program: Option<Vec<u8>>,
     /// Processes and threads.
@@ -135,13 +138,15 @@ pub fn gather(trace: &Trace, conditions: &Conditions, wanted: &Wanted) -> Run {
     let mut pass = Pass {
         activities: Activities::telling(parts),
         errors: HashMap::new(),
+        beginnings: Beginnings::default(),
+        starts: Starts::default(),
         naming: Naming::saying(wanted.same.clone()),
         tasks: [0; 2],
         course: wanted.course.then(Course::default),
     };
     let (files, unread) = pass::in_order(trace, conditions, &mut pass);
     let is_whole = conditions.accepts_all();
-    let Pass { activities, errors, naming, tasks, course } = pass;
+    let Pass { activities, errors, naming, starts, tasks, course, .. } = pass;
     let (wall, parts) = activities.finish_telling();
     let errors = errors.into_iter().map(|((nr, errno), failed)| {
         ((word(nr), errno_name(errno).into_owned().into_bytes()), failed)
@@ -161,6 +166,7 @@ pub fn gather(trace: &Trace, conditions: &Conditions, wanted: &Wanted) -> Run {
             pairs: BTreeMap::new(),
             outside: BTreeMap::new(),
             errors,
+            starts,
             first_program: None,
             tasks,
             naming,
@@ -254,11 +260,7 @@ impl Parts {
 
     /// Returns the program that a thread runs.
     fn program(&mut self, moment: &Moment<'_>) -> Option<u32> {
-        let world = moment.world;
-        let thread = world.thread(moment.event.thread)?;
-        let exe = &world.process(thread.process)?.exe;
-        let name = exe.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        let name: &[u8] = if name.is_empty() { b"(unknown)" } else { name };
+        let name = starts::program(moment.world, moment.event.thread)?;
         let next = self.programs_known.len();
         if let Some(known) = self.programs_known.get(name) {
             return Some(*known);
@@ -395,6 +397,8 @@ fn place_name(nr: u16, spelled: &Spelled) -> Vec<u8> {
 struct Pass {
     activities: Activities<Parts>,
     errors: HashMap<(u16, i32), Failed>,
+    beginnings: Beginnings,
+    starts: Starts,
     naming: Naming,
     tasks: [u64; 2],
     course: Option<Course>,
@@ -453,8 +457,12 @@ impl Watch for Pass {
         self.activities.add(visit);
         self.task(moment);
         self.naming.note(&moment.event.kind);
+        let begun = self.beginnings.note(moment, &self.naming);
         if let Some(course) = &mut self.course {
-            course.add(moment, visit.wanted, &self.naming);
+            course.add(moment, visit.wanted, &self.naming, begun.as_ref());
+        }
+        if let Some(line) = begun {
+            self.starts.add(line);
         }
         let parts = self.activities.shares();
         if let Some(chains) = &mut parts.chains {

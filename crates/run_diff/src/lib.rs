@@ -11,6 +11,8 @@ mod mixing;
 mod names;
 mod parting;
 mod rank_test;
+mod started;
+mod starts;
 mod tables;
 mod verdict;
 

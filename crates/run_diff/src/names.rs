@@ -98,6 +98,31 @@ impl Naming {
         self.without_ids(&without_random(&name))
     }
 
+    /// Returns an argument of a command line without what differs by chance: it may be a path, or end in
+    /// one, as `-I/usr/include` and `--file=/tmp/x` do.
+    pub fn word(&self, word: &[u8]) -> Vec<u8> {
+        let begins = word.iter().position(|byte| *byte == b'/').unwrap_or(word.len());
+        let (before, path) = word.split_at(begins);
+        match before.last() {
+            None if !path.is_empty() => self.pattern(path),
+            Some(last) if !path.is_empty() && (before[0] == b'-' || *last == b'=') => {
+                [before, &self.pattern(path)].concat()
+            }
+            _ => self.without_ids(&self.renamed_relative(word)),
+        }
+    }
+
+    /// Returns a name that may count from the first working directory as the other side has it.
+    fn renamed_relative(&self, name: &[u8]) -> Vec<u8> {
+        let whole = self.absolute(name);
+        let renamed = self.renamed(whole.clone());
+        if renamed == whole {
+            return name.to_vec();
+        }
+        let below = [&self.directory[..], b"/"].concat();
+        renamed.strip_prefix(&below[..]).unwrap_or(&renamed).to_vec()
+    }
+
     fn relative(&self, name: &[u8]) -> Vec<u8> {
         let below = name.strip_prefix(&self.directory[..]).filter(|_| self.directory.len() > 1);
         match below {
@@ -205,6 +230,26 @@ mod tests {
         assert_eq!(renamed("/opt/v1/lib/x"), "/opt/v2/lib/x");
         assert_eq!(renamed("/a.db"), "/a.db");
         assert_eq!(naming.pattern(b"/place/a.db"), naming.pattern(b"/place/b.db"));
+    }
+
+    #[test]
+    fn arguments_may_have_paths_in_them() {
+        let mut naming = Naming::saying(vec![(b"a.db".to_vec(), b"b.db".to_vec())]);
+        naming.directory = b"/place".to_vec();
+        naming.id(4711);
+        for (word, expected) in [
+            ("-O2", "-O2"),
+            ("/tmp/ccAb12Xy.s", "/tmp/*.s"),
+            ("-I/place/include", "-I./include"),
+            ("--file=/tmp/ccAb12Xy.s", "--file=/tmp/*.s"),
+            ("out.4711/x", "out.*/x"),
+            ("a.db", "b.db"),
+            ("s/a/b/", "s/a/b/"),
+            ("", ""),
+        ] {
+            let found = naming.word(word.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found), expected);
+        }
     }
 
     #[test]

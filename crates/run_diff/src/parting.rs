@@ -1,12 +1,13 @@
 //! The first place where two deterministic runs part.
 //!
-//! Threads are brought together by how they descend from the first one, and the calls of each are
-//! compared in order, but for what depends on how threads and signals happen to meet: waits for words in
+//! Threads are brought together by how they descend from the first one and by the programs that they
+//! begin ([`pairing`]), and the calls of each are compared in order, but for what depends on how threads and signals happen to meet: waits for words in
 //! memory, and what handlers of signals do. No calls are kept: each run has hashes of its calls up to some of them
 //! ([`Marks`](marks::Marks)), by which the place is known but for a small part of the calls. That part
 //! alone is read again, and then the few calls that are shown.
 
 mod marks;
+mod pairing;
 mod signature;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,10 +17,11 @@ use render::lines::{self, Look};
 use render::text::Style;
 use syscalls::{Act, Handler};
 use trace::Trace;
-use trace::event::{Call, EventKind};
+use trace::event::{Call, EventKind, StartHow};
 
 use crate::names::Naming;
-use marks::{Between, Descent, Marks, Threads};
+use crate::starts::{self, CommandLine};
+use marks::{Between, Marks, Threads};
 
 /// Limit for the threads whose place is looked for: those that part after the fewest calls.
 const THREADS_MAX: usize = 64;
@@ -35,25 +37,36 @@ const STYLE: Style = Style { string_limit: 32, data: true, verbose: false };
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     threads: Threads,
-    marks: BTreeMap<Descent, Marks>,
+    marks: BTreeMap<u32, Marks>,
 }
 
 impl Course {
-    /// Adds an event. `is_wanted`: it counts.
-    pub fn add(&mut self, moment: &Moment<'_>, is_wanted: bool, naming: &Naming) {
-        if let Some((call, descent)) = follow(&mut self.threads, moment).filter(|_| is_wanted) {
+    /// Adds an event. `is_wanted`: it counts; `begun`: what its thread has begun just before.
+    pub fn add(
+        &mut self,
+        moment: &Moment<'_>,
+        is_wanted: bool,
+        naming: &Naming,
+        begun: Option<&CommandLine>,
+    ) {
+        let thread = moment.event.thread;
+        if let Some(line) = begun {
+            let (program, command) = line.hashes();
+            self.threads.begins_program(thread, program, command);
+        }
+        if let Some(call) = follow(&mut self.threads, moment).filter(|_| is_wanted) {
             let signature = signature::signature(moment, call, naming);
-            self.marks.entry(descent).or_default().add(signature);
+            self.marks.entry(thread).or_default().add(signature);
         }
     }
 }
 
-/// Notes threads that begin. Returns a call that is compared, and whose it is.
-fn follow<'a>(threads: &mut Threads, moment: &Moment<'a>) -> Option<(&'a Call, Descent)> {
+/// Notes threads that begin. Returns a call that is compared.
+fn follow<'a>(threads: &mut Threads, moment: &Moment<'a>) -> Option<&'a Call> {
     let thread = moment.event.thread;
     match &moment.event.kind {
-        EventKind::Start { parent, .. } => {
-            threads.begins(thread, *parent);
+        EventKind::Start { parent, how, .. } => {
+            threads.begins(thread, *parent, *how == StartHow::Thread);
             None
         }
         EventKind::Signal { .. } => {
@@ -65,8 +78,7 @@ fn follow<'a>(threads: &mut Threads, moment: &Moment<'a>) -> Option<(&'a Call, D
             let returns = row.is_some_and(|row| row.handler == Handler::SignalReturn);
             let waits = row.is_some_and(|row| row.acts().any(|act| act == Act::WaitOnWord));
             let is_compared = !threads.is_in_handler(thread, returns) && !waits;
-            let descent = threads.descent(thread)?;
-            is_compared.then_some((call, descent))
+            (is_compared && threads.is_followed(thread)).then_some(call)
         }
         _ => None,
     }
@@ -83,6 +95,8 @@ pub struct Line {
     pub enter_ns: u64,
     /// Ids of its process and thread.
     pub ids: (Option<u32>, Option<u32>),
+    /// The program that makes it.
+    pub program: Vec<u8>,
 }
 
 /// Where a thread of one run parts from that of the other.
@@ -97,19 +111,15 @@ pub struct Parting {
 }
 
 /// What is found where the calls of two runs are held against each other, thread by thread.
-pub enum Alignment {
-    /// Every thread has made the same calls.
-    Same {
-        /// Number of threads.
-        threads: u64,
-    },
-    /// Some part.
-    Part {
-        /// Where, the first in time first; not of all if there are many.
-        partings: Vec<Parting>,
-        /// Threads that part, and those that both runs have.
-        threads: [u64; 2],
-    },
+pub struct Alignment {
+    /// Threads that both runs have.
+    pub shared: u64,
+    /// Threads of each run that the other has not.
+    pub alone: [u64; 2],
+    /// Threads that both have, and that part.
+    pub parted: u64,
+    /// Where they part, the first in time first; not of all if there are many.
+    pub partings: Vec<Parting>,
 }
 
 /// Compares the calls of two runs, thread by thread.
@@ -120,39 +130,57 @@ pub fn compare(
     conditions: &Conditions,
 ) -> Option<Alignment> {
     let [a, b] = courses;
+    let pairs = pairing::pairs(courses.map(|course| &course.threads.family));
     let of_both =
-        a.marks.iter().filter_map(|(descent, of)| Some((*descent, of, b.marks.get(descent)?)));
+        pairs.iter().filter_map(|pair| Some((*pair, a.marks.get(&pair.0)?, b.marks.get(&pair.1)?)));
     let mut shared = 0;
-    let mut part: Vec<(Descent, Between)> = Vec::new();
-    for (descent, a, b) in of_both {
+    let mut part: Vec<((u32, u32), Between)> = Vec::new();
+    for (pair, a, b) in of_both {
         shared += 1;
-        part.extend(a.part(b).map(|between| (descent, between)));
+        part.extend(a.part(b).map(|between| (pair, between)));
     }
     if shared == 0 {
         return None;
     }
+    let alone = courses.map(|course| course.marks.len() as u64 - shared);
     let parted = part.len() as u64;
-    if parted == 0 {
-        return Some(Alignment::Same { threads: shared });
-    }
     part.sort_by_key(|(_, between)| between.from);
     part.truncate(THREADS_MAX);
-    let wanted: HashMap<Descent, Between> = part.into_iter().collect();
-    let found = both(|side| read(traces[side], namings[side], conditions, &wanted));
-    let equal = |descent: &Descent, between: &Between| -> u64 {
-        let [a, b] = found.each_ref().map(|of| of.get(descent).map_or(&[][..], Vec::as_slice));
-        between.from + a.iter().zip(b).take_while(|(a, b)| a == b).count() as u64
+    let partings =
+        if parted == 0 { Vec::new() } else { partings(traces, namings, conditions, &part) };
+    Some(Alignment { shared, alone, parted, partings })
+}
+
+/// Returns where threads part of which that is known roughly.
+fn partings(
+    traces: [&Trace; 2],
+    namings: [&Naming; 2],
+    conditions: &Conditions,
+    part: &[((u32, u32), Between)],
+) -> Vec<Parting> {
+    let thread = |pair: (u32, u32), side: usize| [pair.0, pair.1][side];
+    let found = both(|side| {
+        let wanted = part.iter().map(|(pair, between)| (thread(*pair, side), *between)).collect();
+        read(traces[side], namings[side], conditions, &wanted)
+    });
+    let equal = |pair: (u32, u32), between: &Between| -> u64 {
+        let of = |side: usize| found[side].get(&thread(pair, side)).map_or(&[][..], Vec::as_slice);
+        between.from + of(0).iter().zip(of(1)).take_while(|(a, b)| a == b).count() as u64
     };
-    let places: HashMap<Descent, u64> =
-        wanted.iter().map(|(descent, between)| (*descent, equal(descent, between))).collect();
-    let mut shown = both(|side| show(traces[side], namings[side], conditions, &places));
+    let places: Vec<_> =
+        part.iter().map(|(pair, between)| (*pair, equal(*pair, between))).collect();
+    let mut shown = both(|side| {
+        let wanted = places.iter().map(|(pair, equal)| (thread(*pair, side), *equal)).collect();
+        show(traces[side], namings[side], conditions, &wanted)
+    });
     let mut partings: Vec<Parting> = Vec::new();
-    for (descent, equal) in places {
-        let [a, b] = shown.each_mut().map(|side| side.remove(&descent).unwrap_or_default());
+    for (pair, equal) in places {
+        let mut of = |side: usize| shown[side].remove(&thread(pair, side)).unwrap_or_default();
+        let [a, b] = [of(0), of(1)];
         partings.push(Parting { equal, before: [a.before, b.before], after: [a.after, b.after] });
     }
     partings.sort_by_key(Parting::time);
-    Some(Alignment::Part { partings, threads: [parted, shared] })
+    partings
 }
 
 /// Does something for both sides at a time.
@@ -166,12 +194,14 @@ fn both<T: Send>(each: impl Fn(usize) -> T + Sync) -> [T; 2] {
 }
 
 impl Parting {
+    /// Returns the call of a side by which it is known: the first that differs, or the last that does not.
+    pub fn line(&self, side: usize) -> Option<&Line> {
+        self.after[side].first().or(self.before[side].last())
+    }
+
     /// When it is, by the first run, and by the second.
     fn time(&self) -> [u64; 2] {
-        [0, 1].map(|side| {
-            let first = self.after[side].first().or(self.before[side].last());
-            first.map_or(u64::MAX, |line| line.enter_ns)
-        })
+        [0, 1].map(|side| self.line(side).map_or(u64::MAX, |line| line.enter_ns))
     }
 }
 
@@ -180,17 +210,17 @@ fn read(
     trace: &Trace,
     naming: &Naming,
     conditions: &Conditions,
-    wanted: &HashMap<Descent, Between>,
-) -> HashMap<Descent, Vec<u64>> {
-    let mut found: HashMap<Descent, Vec<u64>> = HashMap::new();
+    wanted: &HashMap<u32, Between>,
+) -> HashMap<u32, Vec<u64>> {
+    let mut found: HashMap<u32, Vec<u64>> = HashMap::new();
     let mut left = wanted.len();
-    pass(trace, naming, conditions, wanted, &mut |moment, naming, descent, number| {
-        let Between { from, to } = wanted[&descent];
+    pass(trace, naming, conditions, wanted, &mut |moment, naming, thread, number| {
+        let Between { from, to } = wanted[&thread];
         if let EventKind::Call(call) = &moment.event.kind
             && (from..to).contains(&number)
         {
             let signature = signature::signature(moment, call, naming);
-            found.entry(descent).or_default().push(signature);
+            found.entry(thread).or_default().push(signature);
         }
         left -= usize::from(number + 1 == to);
         left > 0
@@ -210,13 +240,13 @@ fn show(
     trace: &Trace,
     naming: &Naming,
     conditions: &Conditions,
-    places: &HashMap<Descent, u64>,
-) -> HashMap<Descent, Shown> {
-    let mut found: HashMap<Descent, Shown> = HashMap::new();
+    places: &HashMap<u32, u64>,
+) -> HashMap<u32, Shown> {
+    let mut found: HashMap<u32, Shown> = HashMap::new();
     let mut left = places.len();
     let mut stored = model::Stored(trace);
-    pass(trace, naming, conditions, places, &mut |moment, _, descent, number| {
-        let place = places[&descent];
+    pass(trace, naming, conditions, places, &mut |moment, _, thread, number| {
+        let place = places[&thread];
         if number + BEFORE >= place && number < place + AFTER {
             let mut text = String::new();
             let look = Look { style: STYLE, hex: false, colour: false, seq: false, names: false };
@@ -227,8 +257,9 @@ fn show(
                 text.push_str("...");
             }
             let ids = (moment.pid, moment.tid);
-            let line = Line { seq: moment.seq, text, enter_ns: moment.enter_ns, ids };
-            let of = found.entry(descent).or_default();
+            let program = starts::program(moment.world, thread).unwrap_or_default().to_vec();
+            let line = Line { seq: moment.seq, text, enter_ns: moment.enter_ns, ids, program };
+            let of = found.entry(thread).or_default();
             if number < place { of.before.push(line) } else { of.after.push(line) }
         }
         left -= usize::from(number + 1 == place + AFTER);
@@ -238,27 +269,28 @@ fn show(
 }
 
 /// What is done with a call of a thread, by its number in the thread. False: no more are wanted.
-type Each<'a> = dyn FnMut(&Moment<'_>, &Naming, Descent, u64) -> bool + 'a;
+type Each<'a> = dyn FnMut(&Moment<'_>, &Naming, u32, u64) -> bool + 'a;
 
 /// Goes through the calls of some threads.
 fn pass<V>(
     trace: &Trace,
     naming: &Naming,
     conditions: &Conditions,
-    wanted: &HashMap<Descent, V>,
+    wanted: &HashMap<u32, V>,
     each: &mut Each<'_>,
 ) {
     let (mut threads, mut naming) = (Threads::default(), naming.anew());
-    let mut numbers: HashMap<Descent, u64> = HashMap::new();
+    let mut numbers: HashMap<u32, u64> = HashMap::new();
     // What cannot be read was told of by the pass before.
     let _ = walk(trace, conditions, &mut |moment, is_wanted, _| {
         naming.note(&moment.event.kind);
-        let Some((_, descent)) = follow(&mut threads, moment) else { return Ok(()) };
-        if !is_wanted || !wanted.contains_key(&descent) {
+        let thread = moment.event.thread;
+        let is_compared = follow(&mut threads, moment).is_some();
+        if !is_compared || !is_wanted || !wanted.contains_key(&thread) {
             return Ok(());
         }
-        let number = numbers.entry(descent).or_default();
+        let number = numbers.entry(thread).or_default();
         *number += 1;
-        if each(moment, &naming, descent, *number - 1) { Ok(()) } else { Err(()) }
+        if each(moment, &naming, thread, *number - 1) { Ok(()) } else { Err(()) }
     });
 }

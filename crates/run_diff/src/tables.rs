@@ -8,7 +8,8 @@ use stats::sheet::{Cell, Fact, Sheet, Table, Unit};
 
 use crate::comparison::{Comparison, Measured, Pair, Row};
 use crate::gather::{By, Run};
-use crate::parting::{Alignment, Line, Parting};
+use crate::parting::{Line, Parting};
+use crate::started;
 use crate::verdict::{self, SIDES};
 
 impl Comparison {
@@ -20,6 +21,7 @@ impl Comparison {
     /// Returns all tables. `names` are those of the recordings of each side.
     pub fn sheet(&self, names: [&[String]; 2]) -> Sheet {
         let mut tables = vec![self.runs_table(names), self.totals(), self.activities()];
+        tables.push(self.started());
         tables.push(self.table(By::Call));
         tables.push(self.table(By::File));
         if self.runs().any(|run| run.programs.len() > 1) {
@@ -181,6 +183,33 @@ impl Comparison {
         table
     }
 
+    /// Returns the programs that are started more often, or otherwise.
+    fn started(&self) -> Table {
+        let columns = [
+            ("program", "program"),
+            ("a_count", "A"),
+            ("b_count", "B"),
+            ("change", "change"),
+            ("a_words", "only in A"),
+            ("b_words", "only in B"),
+            ("command", "command line"),
+        ];
+        let mut table = Table::new("started", "Programs started otherwise", &columns);
+        table.fixed = true;
+        for of in started::changes(self) {
+            table.row(vec![
+                Cell::Name(of.program.clone()),
+                amount(Unit::Count, of.starts.sides[0]),
+                amount(Unit::Count, of.starts.sides[1]),
+                change(Unit::Count, &of.starts),
+                Cell::Name(of.words[0].join(&b' ')),
+                Cell::Name(of.words[1].join(&b' ')),
+                Cell::Name(of.example.text()),
+            ]);
+        }
+        table
+    }
+
     /// Returns the table by something.
     pub fn table(&self, by: By) -> Table {
         let (key, title, name) = match by {
@@ -228,6 +257,7 @@ impl Comparison {
             ("side", " "),
             ("a_seq", "A no."),
             ("b_seq", "B no."),
+            ("program", "program"),
             ("thread", ""),
             ("call", "call"),
         ];
@@ -238,7 +268,8 @@ impl Comparison {
             let Some(line) = a.or(b) else { return };
             let thread = line.ids.1.map_or(Cell::Nothing, |tid| Cell::Id(tid.into()));
             let text = Cell::Line(line.text.clone());
-            table.row(vec![Cell::word(side), seq(a), seq(b), thread, text]);
+            let program = Cell::Name(line.program.clone());
+            table.row(vec![Cell::word(side), seq(a), seq(b), program, thread, text]);
         };
         for (number, line) in parting.before[0].iter().enumerate() {
             add("both", Some(line), parting.before[1].get(number));
@@ -250,43 +281,52 @@ impl Comparison {
 
     /// Returns where threads part, the first in time first.
     fn places(&self) -> &[Parting] {
-        match &self.alignment {
-            Some(Alignment::Part { partings, .. }) => partings,
-            _ => &[],
-        }
+        self.alignment.as_ref().map_or(&[], |alignment| &alignment.partings)
     }
 
     /// Returns the place of each thread that parts, if several do.
     fn partings(&self) -> Table {
         let columns = [
+            ("program", "program"),
             ("equal", "equal"),
             ("a_seq", "A no."),
             ("b_seq", "B no."),
             ("a_thread", ""),
             ("b_thread", ""),
-            ("a_call", "A goes on with"),
-            ("b_call", "B goes on with"),
+            ("a_call", ""),
+            ("b_call", ""),
+            ("a_text", "A goes on with"),
+            ("b_text", "B goes on with"),
         ];
         let mut table = Table::new("partings", "Where each thread parts", &columns);
         let places = self.places();
         for parting in places.iter().filter(|_| places.len() > 1) {
             let lines = parting.after.each_ref().map(|lines| lines.first());
-            let text = |line: Option<&Line>| match line {
-                Some(line) => Cell::Line(line.text.clone()),
+            let text = |text: Option<String>| match text {
+                Some(text) => Cell::Line(text),
                 None => Cell::word("(its end)"),
             };
-            let thread = |side: usize| {
-                let line = lines[side].or(parting.before[side].last());
-                line.and_then(|line| line.ids.1).map_or(Cell::Nothing, |tid| Cell::Id(tid.into()))
+            let whole = |side: usize| lines[side].map(|line| line.text.clone());
+            let [a_text, b_text] = match [whole(0), whole(1)] {
+                [Some(a), Some(b)] => shortened(&a, &b).map(Some),
+                others => others,
             };
+            let thread = |side: usize| {
+                let tid = parting.line(side).and_then(|line| line.ids.1);
+                tid.map_or(Cell::Nothing, |tid| Cell::Id(tid.into()))
+            };
+            let program = [0, 1].into_iter().find_map(|side| parting.line(side));
             table.row(vec![
+                Cell::Name(program.map(|line| line.program.clone()).unwrap_or_default()),
                 Cell::Count(parting.equal),
                 seq(lines[0]),
                 seq(lines[1]),
                 thread(0),
                 thread(1),
-                text(lines[0]),
-                text(lines[1]),
+                text(whole(0)),
+                text(whole(1)),
+                text(a_text),
+                text(b_text),
             ]);
         }
         table
@@ -358,6 +398,8 @@ impl Comparison {
     }
 }
 
+/// Characters that are equal in two calls are left out if they are more.
+const EQUAL_SHOWN: usize = 16;
 /// Columns of tables by something, but for its name.
 const COLUMNS: [(&str, &str); 27] = [
     ("change_ns", "change"),
@@ -408,15 +450,29 @@ fn cells(row: &Row, has_spread: bool) -> Vec<Cell> {
     }
     cells.extend(both(&|of| Cell::Ns(of.ns)));
     for share in [0.5, 0.9, 0.99] {
-        cells.extend(both(&|of| Cell::Ns(of.durations.quantile(share))));
+        cells.extend(both(&|of| of.durations.ns(|all| all.quantile(share))));
     }
-    cells.extend(both(&|of| Cell::Ns(of.durations.max)));
+    cells.extend(both(&|of| of.durations.ns(|all| all.max)));
     cells.push(Cell::word(match (row.is_only_on(0), row.is_only_on(1)) {
         (true, _) => "gone",
         (_, true) => "new",
         _ => "",
     }));
     cells
+}
+
+/// Returns two calls without what is equal in them before that which differs, so that this is seen where
+/// there is room for little.
+fn shortened(a: &str, b: &str) -> [String; 2] {
+    let equal = a.char_indices().zip(b.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
+    let equal = equal.unwrap_or(a.len().min(b.len()));
+    // From the argument on that differs; what is called stays.
+    let from = a[..equal].rfind(", ").map_or(0, |at| at + 2);
+    let name = a.find('(').map_or(0, |at| at + 1);
+    if from <= name + EQUAL_SHOWN || !b.is_char_boundary(from) {
+        return [a.into(), b.into()];
+    }
+    [a, b].map(|text| format!("{}..., {}", &text[..name], &text[from..]))
 }
 
 fn seq(line: Option<&Line>) -> Cell {
@@ -444,5 +500,26 @@ fn probability(p: Option<f64>) -> Cell {
     match p {
         Some(p) => Cell::Number(p),
         None => Cell::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_two_calls_is_near_their_beginning() {
+        let [a, b] = [
+            r#"execve("/usr/bin/gzip", ["gzip", "-1", "x"], 0x1) = 0"#,
+            r#"execve("/usr/bin/gzip", ["gzip", "-9", "x"], 0x1) = 0"#,
+        ];
+        let found = shortened(a, b);
+        assert_eq!(
+            found,
+            [r#"execve(..., "-1", "x"], 0x1) = 0"#, r#"execve(..., "-9", "x"], 0x1) = 0"#]
+        );
+        for [a, b] in [["read(3) = 1", "read(3) = 2"], ["é, é, ü", "é, é, ä"], ["", "a"]] {
+            assert_eq!(shortened(a, b), [a, b]);
+        }
     }
 }

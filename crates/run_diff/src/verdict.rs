@@ -5,13 +5,16 @@ use render::escape::escaped;
 
 use crate::comparison::{Comparison, Pair, Row};
 use crate::gather::By;
-use crate::parting::{Alignment, Line};
+use crate::parting::{Alignment, Line, Parting};
 use crate::rank_test::SIGNIFICANT;
+use crate::started::{self, Change};
 
 /// A change below this part of the time is called none.
 const EQUAL_SHARE: f64 = 0.01;
-/// A file explains what a call took more if it explains this part of it.
+/// Something explains what something else took more if it took this part of that.
 const EXPLAINS_SHARE: f64 = 0.5;
+/// A change of a part that is so many times the whole change is outweighed by others.
+const OUTWEIGHS: f64 = 2.0;
 
 /// What the sides are called.
 pub const SIDES: [&str; 2] = ["A", "B"];
@@ -25,30 +28,50 @@ pub fn lines(comparison: &Comparison) -> Vec<String> {
 
 /// Says whether the calls came in the same order.
 fn order(alignment: &Alignment) -> String {
-    let (partings, threads) = match alignment {
-        Alignment::Same { threads: 1 } => return "The calls came in the same order.".into(),
-        Alignment::Same { threads } => {
-            let threads = show_count(*threads);
-            return format!("Each of {threads} threads made its calls in the same order.");
+    let Alignment { shared, alone, parted, partings } = alignment;
+    let text = match partings.first() {
+        None if *shared == 1 => "The calls came in the same order.".to_string(),
+        None => {
+            let threads = show_count(*shared);
+            format!("Each of {threads} threads made its calls in the same order.")
         }
-        Alignment::Part { partings, threads } => (partings, threads),
+        Some(first) => part(first, *parted, *shared),
     };
-    let Some(first) = partings.first() else { return String::new() };
+    format!("{text}{}", without_counterpart(*alone))
+}
+
+/// Says where threads part first.
+fn part(first: &Parting, parted: u64, shared: u64) -> String {
     let equal = counted(first.equal, "equal call", "equal calls");
     let place = |side: usize| match first.after[side].first() {
         Some(Line { seq: Some(seq), .. }) => format!("{} at call {seq}", SIDES[side]),
         Some(_) => format!("{} goes on", SIDES[side]),
         None => format!("{} ends", SIDES[side]),
     };
-    match threads {
-        [_, 1] => format!("They part after {equal}: {}, {}.", place(0), place(1)),
-        [parted, shared] => format!(
-            "They part, first after {equal} of a thread: {}, {}; {} of {} part at some place.",
-            place(0),
-            place(1),
-            show_count(*parted),
-            counted(*shared, "thread", "threads")
-        ),
+    if shared == 1 {
+        return format!("They part after {equal}: {}, {}.", place(0), place(1));
+    }
+    let line = [0, 1].into_iter().find_map(|side| first.line(side));
+    let program = line.map_or_else(|| "a thread".into(), |line| escaped(&line.program));
+    format!(
+        "They part, first after {equal} of {program}: {}, {}; {} of {} part at some place.",
+        place(0),
+        place(1),
+        show_count(parted),
+        counted(shared, "thread", "threads")
+    )
+}
+
+/// Says how many threads the other side has not.
+fn without_counterpart(alone: [u64; 2]) -> String {
+    let of = |side: usize| {
+        let threads = counted(alone[side], "thread", "threads");
+        (alone[side] > 0).then(|| format!("{threads} of {}", SIDES[side]))
+    };
+    match [of(0), of(1)] {
+        [None, None] => String::new(),
+        [Some(one), None] | [None, Some(one)] => format!(" {one} have no counterpart."),
+        [Some(a), Some(b)] => format!(" {a} and {b} have no counterpart."),
     }
 }
 
@@ -73,7 +96,7 @@ fn time(comparison: &Comparison) -> String {
     let how = if share > 0.0 { "more" } else { "less" };
     let mut text = format!("{took}, {} {how} than A ({percent})", ns(run.change()));
     match run.p {
-        Some(p) if p >= SIGNIFICANT => {
+        Some(p) if p >= SIGNIFICANT && !is_beyond_few_runs(comparison, &run) => {
             text.push_str(&format!(", which may be chance ({}).", probability(p)));
         }
         _ => match cause(comparison, run.change()) {
@@ -84,8 +107,96 @@ fn time(comparison: &Comparison) -> String {
     text
 }
 
-/// Says what made up most of a change of the time.
+/// Returns true if so few runs can never show that a change is more than chance, and all runs of one side
+/// took longer than all of the other: then what it comes from is said all the same.
+fn is_beyond_few_runs(comparison: &Comparison, run: &Pair) -> bool {
+    let [a, b] = [0, 1].map(|side| comparison.sides[side].len());
+    let [[a_least, a_most], [b_least, b_most]] = run.spread;
+    least_p(a, b) >= SIGNIFICANT && (a_most < b_least || b_most < a_least)
+}
+
+/// What a change of the time may come from, and how much of it that is.
+struct Cause {
+    ns: f64,
+    text: String,
+}
+
+/// Says what made up most of a change of the time: a program that is started more often or with other
+/// arguments, or else a call, or what was computed.
 fn cause(comparison: &Comparison, change: f64) -> Option<String> {
+    let same = |of: &Cause| of.ns * change.signum();
+    let started = started_otherwise(comparison, change);
+    let by_call = symptom(comparison, change);
+    let cause = match (started, by_call) {
+        // What a program computes and the calls that it makes follow from how it was started.
+        (Some(of), Some(by_call)) if same(&of) < same(&by_call) * EXPLAINS_SHARE => by_call,
+        (Some(cause), _) | (None, Some(cause)) => cause,
+        (None, None) => return None,
+    };
+    // What took much more than the whole change does not explain it: something else took less.
+    if same(&cause) > change.abs() * OUTWEIGHS
+        && let Some(other) = symptom(comparison, -change)
+    {
+        return Some(format!("{}, while {}", cause.text, other.text));
+    }
+    Some(cause.text)
+}
+
+/// Of the programs that are started more often, or with other arguments, the one that took most of the change.
+fn started_otherwise(comparison: &Comparison, change: f64) -> Option<Cause> {
+    let same = |of: f64| of * change.signum();
+    let programs = comparison.rows(By::Process);
+    let took = |of: &Change| {
+        let row = programs.iter().find(|row| row.name == of.program);
+        row.map_or(0.0, Row::change_ns)
+    };
+    // How the recorded program itself was started is what the user did.
+    let is_own = |of: &Change| {
+        let mut runs = comparison.runs();
+        runs.all(|run| run.first_program.as_ref() == Some(&of.program))
+            && of.starts.sides == [1.0; 2]
+    };
+    let may_be = |of: &Change| match of.is_in_arguments() {
+        true => !is_own(of),
+        false => same(of.starts.change()) > 0.0,
+    };
+    let changes = started::changes(comparison).into_iter().filter(may_be);
+    // Of one program's changes the first concerns most starts.
+    let most = changes.rev().max_by(|a, b| same(took(a)).total_cmp(&same(took(b))))?;
+    let of = took(&most);
+    (same(of) > 0.0).then(|| Cause { ns: of, text: how_started(&most, of) })
+}
+
+/// Says how a program was started otherwise, and what that took.
+fn how_started(of: &Change, took: f64) -> String {
+    let name = escaped(&of.program);
+    let (how, time) = (if took > 0.0 { "more" } else { "less" }, ns(took));
+    let [a, b] = of.starts.sides.map(|count| count.round() as u64);
+    if !of.is_in_arguments() {
+        let started = match (a, b) {
+            (0, b) => format!("was started {}, in A not at all,", often(b)),
+            (a, 0) => format!("was not started, in A {},", often(a)),
+            (a, b) => format!("was started {} instead of {},", often(b), often(a)),
+        };
+        return format!("{name} {started} and took {time} {how}");
+    }
+    let words = of.words.each_ref().map(|words| escaped(&words.join(&b' ')));
+    let arguments = match words.each_ref().map(String::as_str) {
+        ["", new] => format!("with {new}"),
+        [old, ""] => format!("without {old}"),
+        [old, new] => format!("with {new} instead of {old}"),
+    };
+    let times = if b == 1 { String::new() } else { format!(" {}", often(b)) };
+    format!("{name}, started {arguments}{times}, took {time} {how}")
+}
+
+/// Formats how often something happened.
+fn often(count: u64) -> String {
+    if count == 1 { "once".into() } else { format!("{} times", show_count(count)) }
+}
+
+/// The call, on the file, or the program's computing, that took most of the change.
+fn symptom(comparison: &Comparison, change: f64) -> Option<Cause> {
     let same = |of: f64| of * change.signum();
     let calls = comparison.rows(By::Call);
     let call = calls.iter().max_by(|a, b| same(a.change_ns()).total_cmp(&same(b.change_ns())));
@@ -98,19 +209,35 @@ fn cause(comparison: &Comparison, change: f64) -> Option<String> {
         && same(*of) > 0.0
     {
         let how = if change > 0.0 { "longer" } else { "shorter" };
-        return Some(format!("{} computed {} {how} between calls", escaped(program), ns(*of)));
+        let text = format!("{} computed {} {how} between calls", escaped(program), ns(*of));
+        return Some(Cause { ns: *of, text });
     }
     let call = call.filter(|_| same(call_change) > 0.0)?;
     let name = escaped(&call.name);
     let pairs = comparison.pairs();
     let of_call = pairs.iter().filter(|((of, _), _)| *of == call.name);
     let file = of_call.max_by(|a, b| same(a.1).total_cmp(&same(b.1)));
-    if let Some(((_, file), of)) = file
-        && same(*of) >= same(call_change) * EXPLAINS_SHARE
-    {
-        return Some(format!("{name} of {} took {} {how}", escaped(file), ns(*of)));
+    let times = times(call);
+    let text = match file {
+        // On other files the call may have taken less.
+        Some(((_, file), of))
+            if same(*of) >= same(call_change) * EXPLAINS_SHARE
+                && same(*of) <= same(call_change) * OUTWEIGHS =>
+        {
+            format!("{name} of {} took {} {how}{times}", escaped(file), ns(*of))
+        }
+        _ => format!("{name} took {} {how}{times}", ns(call_change)),
+    };
+    Some(Cause { ns: call_change, text })
+}
+
+/// Says how often a call was made, if that changed.
+fn times(call: &Row) -> String {
+    let [a, b] = call.sides.each_ref().map(|of| of.count);
+    if a == b {
+        return String::new();
     }
-    Some(format!("{name} took {} {how}", ns(call_change)))
+    format!(" ({} of it, {} before)", counted(b, "call", "calls"), show_count(a))
 }
 
 /// Formats p: `p = 0.04`.
@@ -133,9 +260,12 @@ fn chance(comparison: &Comparison) -> String {
         }
     };
     let hint = match p {
-        p if p < SIGNIFICANT => "",
-        _ if least_p(a, b) >= SIGNIFICANT => "; with so few runs this may be chance",
-        _ => "; may be chance",
+        p if p < SIGNIFICANT => String::new(),
+        _ if least_p(a, b) >= SIGNIFICANT => format!(
+            "; so few runs cannot rule out chance, {} of each can",
+            (1..).find(|runs| least_p(*runs, *runs) < SIGNIFICANT).unwrap_or(a.max(b))
+        ),
+        _ => "; may be chance".into(),
     };
     format!("A: {}; B: {}; {} (Mann-Whitney){hint}.", of(0, a), of(1, b), probability(p))
 }
@@ -181,6 +311,60 @@ fn work(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amounts::Amounts;
+    use crate::gather::Run;
+
+    /// A run whose calls took so many milliseconds, each on a file of its own.
+    fn run(calls: &[(&str, &str, f64)]) -> Run {
+        let mut run = Run::default();
+        for (call, file, ms) in calls {
+            let ns = ms * 1e6;
+            let amounts = Amounts { count: 1, ns: ns as u64, run_ns: ns, ..Amounts::default() };
+            run.calls.entry(call.as_bytes().to_vec()).or_default().merge(&amounts);
+            run.pairs.insert((call.as_bytes().to_vec(), file.as_bytes().to_vec()), ns);
+        }
+        run
+    }
+
+    fn first_line(a: &[f64], b: &[f64]) -> String {
+        let of = |times: &[f64]| times.iter().map(|ms| run(&[("fsync", "/a", *ms)])).collect();
+        lines(&Comparison::new(of(a), of(b)))[0].clone()
+    }
+
+    #[test]
+    fn what_few_runs_that_lie_far_apart_come_from_is_said() {
+        let (a, b) = ([59.0, 60.0, 77.0], [427.0, 500.0, 700.0, 1135.0]);
+        let said = first_line(&a, &b);
+        assert!(said.ends_with("(+900%): fsync of /a took 540.0 ms more."), "{said}");
+        // They overlap.
+        let said = first_line(&a, &[70.0, 500.0, 700.0, 1135.0]);
+        assert!(said.contains("which may be chance"), "{said}");
+        let of = |times: &[f64]| times.iter().map(|ms| run(&[("fsync", "/a", *ms)])).collect();
+        let said = lines(&Comparison::new(of(&a), of(&b)))[1].clone();
+        assert!(said.ends_with("so few runs cannot rule out chance, 4 of each can."), "{said}");
+    }
+
+    #[test]
+    fn a_cause_fits_the_change() {
+        let a = run(&[("mmap", "/a", 1.0), ("mmap", "/b", 2.5), ("read", "/c", 9.0)]);
+        // Of mmap one file took more and another one less.
+        let b = run(&[("mmap", "/a", 5.0), ("mmap", "/b", 0.0), ("read", "/c", 9.0)]);
+        let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
+        assert!(said.ends_with(": mmap took 1.5 ms more."), "{said}");
+        let a = run(&[("mmap", "/a", 1.0), ("read", "/c", 9.0)]);
+        let b = run(&[("mmap", "/a", 9.0), ("read", "/c", 2.0)]);
+        let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
+        let both = ": mmap of /a took 8.0 ms more, while read of /c took 7.0 ms less.";
+        assert!(said.ends_with(both), "{said}");
+    }
+
+    #[test]
+    fn what_happened_once_or_never_is_said_in_words() {
+        assert_eq!(
+            (often(1), often(2), often(1000)),
+            ("once".into(), "2 times".into(), "1,000 times".into())
+        );
+    }
 
     #[test]
     fn few_runs_have_a_least_p() {

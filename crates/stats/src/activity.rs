@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use model::{Moment, file_use};
+use model::{Conditions, Moment, file_use};
 use syscalls::Act;
 use syscalls::shape::Classes;
 use trace::event::{Call, EventKind};
@@ -56,7 +56,7 @@ pub enum Activity {
 
 /// All activities, with key and name.
 pub const ACTIVITIES: [(Activity, &str, &str); 17] = [
-    (Activity::Outside, "outside", "outside calls"),
+    (Activity::Outside, "outside", "own code (between calls)"),
     (Activity::Sync, "sync", "sync"),
     (Activity::Read, "read", "reading files"),
     (Activity::Write, "write", "writing files"),
@@ -75,7 +75,8 @@ pub const ACTIVITIES: [(Activity, &str, &str); 17] = [
     (Activity::Sleep, "sleep", "sleeping"),
 ];
 
-const COUNT: usize = ACTIVITIES.len();
+/// Number of activities.
+pub const COUNT: usize = ACTIVITIES.len();
 /// Number of ranks, see [`Activity::rank`].
 const RANKS: usize = 4;
 /// The activities of each rank: a bit each.
@@ -209,6 +210,9 @@ pub struct Activities<S = ()> {
     run_ns: u64,
     working_ns: u64,
     alone_ns: u64,
+    held_up_ns: u64,
+    /// True if threads count while their events are wanted, and else are not there.
+    only_wanted: bool,
     shares: S,
 }
 
@@ -233,7 +237,30 @@ impl<S: Shares> Activities<S> {
             run_ns: 0,
             working_ns: 0,
             alone_ns: 0,
+            held_up_ns: 0,
+            only_wanted: false,
             shares,
+        }
+    }
+
+    /// Follows those threads alone that conditions choose, if these choose whole threads: the run is
+    /// theirs then. Where they choose among calls, the run stays that of all threads.
+    pub fn of_chosen(mut self, conditions: &Conditions) -> Activities<S> {
+        self.only_wanted = !conditions.accepts_all() && conditions.only_choose_tasks();
+        self
+    }
+
+    /// Returns true if what the thread of an event does is part of the run.
+    pub fn counts(&self, visit: &Visit<'_>) -> bool {
+        visit.wanted || !self.only_wanted
+    }
+
+    /// Tells what the thread of an event did until now apart from what it does from now on.
+    pub fn part(&mut self, moment: &Moment<'_>) {
+        let thread = moment.event.thread;
+        self.advance(moment.enter_ns);
+        if let Some((activity, _)) = self.threads.get(&thread).copied() {
+            self.set(thread, Some(activity));
         }
     }
 
@@ -267,6 +294,9 @@ impl<S: Shares> Activities<S> {
         let working = self.by_rank[0] - self.doing[Activity::Recording as usize];
         self.working_ns = self.working_ns.saturating_add(ns.saturating_mul(working.into()));
         self.alone_ns += if working == 1 { ns } else { 0 };
+        let doing = |of: Activity| self.doing[of as usize] > 0;
+        let is_held_up = working == 1 && doing(Activity::Outside) && doing(Activity::Lock);
+        self.held_up_ns += if is_held_up { ns } else { 0 };
         let Some(first) = self.by_rank.iter().position(|threads| *threads > 0) else { return };
         let each = ns as f64 / f64::from(self.by_rank[first]);
         let mut left = self.done & OF_RANK[first];
@@ -311,6 +341,20 @@ impl<S: Shares> Activities<S> {
         }
     }
 
+    /// A thread is not, or no longer, among those that are wanted.
+    fn leaves(&mut self, kind: &EventKind, thread: u32) {
+        let is_its_own = matches!(
+            kind,
+            EventKind::Call(_)
+                | EventKind::Start { .. }
+                | EventKind::Image { .. }
+                | EventKind::End { .. }
+        );
+        if is_its_own {
+            self.set(thread, None);
+        }
+    }
+
     /// Returns the result.
     pub fn finish(self) -> WallTime {
         self.finish_telling().0
@@ -329,6 +373,7 @@ impl<S: Shares> Activities<S> {
             parts: std::array::from_fn(|at| (ACTIVITIES[at].0, self.sums[at].round() as u64)),
             working_ns: self.working_ns,
             alone_ns: self.alone_ns,
+            held_up_ns: self.held_up_ns,
         };
         (wall, self.shares)
     }
@@ -338,6 +383,10 @@ impl<S: Shares> Watch for Activities<S> {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let moment = visit.moment;
         let thread = moment.event.thread;
+        if self.only_wanted && !visit.wanted {
+            self.advance(moment.enter_ns);
+            return self.leaves(&moment.event.kind, thread);
+        }
         if moment.asked_ns < moment.enter_ns {
             self.advance(moment.asked_ns);
             self.set(thread, Some(Activity::Recording));
@@ -346,6 +395,10 @@ impl<S: Shares> Watch for Activities<S> {
         match &moment.event.kind {
             EventKind::Start { .. } => self.set(thread, Some(Activity::Outside)),
             EventKind::End { .. } => self.set(thread, None),
+            // It runs another program, and was not there before: the call that began it goes on.
+            EventKind::Image { .. } if self.only_wanted && !self.threads.contains_key(&thread) => {
+                self.set(thread, Some(Activity::Spawn));
+            }
             // An operation was in flight while its thread did something else.
             EventKind::Call(call) if moment.submitted_ns.is_none() => {
                 self.set(thread, Some(Activity::of(call, moment)));
@@ -373,6 +426,8 @@ pub struct WallTime {
     pub working_ns: u64,
     /// How long exactly one thread worked.
     pub alone_ns: u64,
+    /// How long one thread computed alone, and others waited for locks and threads.
+    pub held_up_ns: u64,
 }
 
 /// Parts below this share of the run are not told in a line.
@@ -384,8 +439,8 @@ impl WallTime {
         self.parts[activity as usize].1
     }
 
-    /// Returns the time of the run without what recording took: findings have shares of this, so
-    /// that a slow recorder does not make them smaller.
+    /// Returns the time of the run without what recording took: what is worth a finding is decided by
+    /// this, so that a slow recorder hides none. The shares that are told are of the whole run.
     pub fn own_ns(&self) -> u64 {
         self.run_ns.saturating_sub(self.of(Activity::Recording))
     }
@@ -397,7 +452,7 @@ impl WallTime {
         parts
     }
 
-    /// Returns the parts in a line: `sync 61%, outside calls 20%`.
+    /// Returns the parts in a line: `sync 61%, own code (between calls) 20%`.
     pub fn line(&self) -> String {
         let share = |ns: u64| ratio(ns, self.run_ns);
         let parts = self.longest_first();

@@ -111,8 +111,10 @@ struct Block {
     by_task: HashMap<Asker, Times>,
     calls: HashMap<u32, InCall>,
     names: HashMap<u32, Vec<u8>>,
-    /// Requests whose end, or beginning, is not in the trace, or for which there was no room.
+    /// Requests whose beginning is not in the trace, or for which there was no room.
     unmatched: u64,
+    /// Times that a request was put back, and came again.
+    put_back: u64,
 }
 
 impl Block {
@@ -126,6 +128,7 @@ impl Block {
             calls: HashMap::new(),
             names: HashMap::new(),
             unmatched: 0,
+            put_back: 0,
         }
     }
 
@@ -148,14 +151,15 @@ impl Block {
                     self.unmatched += 1;
                     return;
                 }
-                let made = Request { since: now, bytes, how, task, file, call };
-                if self.open.insert(request, made).is_some() {
-                    // It was put back, and comes again.
-                    self.unmatched += 1;
-                } else {
-                    device.open += 1;
-                    device.max = device.max.max(device.open);
+                if let Some(known) = self.open.get_mut(&request) {
+                    // It was put back, and comes again: under way since it came first.
+                    self.put_back += 1;
+                    known.bytes = known.bytes.max(bytes);
+                    return;
                 }
+                self.open.insert(request, Request { since: now, bytes, how, task, file, call });
+                device.open += 1;
+                device.max = device.max.max(device.open);
             }
             Some(Happening::Complete { request }) => {
                 let device = self.devices.entry(request[0]).or_default();
@@ -253,6 +257,7 @@ impl Block {
                 fact("request_count", "requests", count),
                 fact("unfinished_count", "not completed", open),
                 fact("unmatched_count", "without beginning", self.unmatched),
+                fact("put_back_count", "put back, and issued again", self.put_back),
             ],
             tables: vec![devices, kinds, tasks],
             notes,

@@ -98,7 +98,7 @@ impl CallSites {
         } else {
             notes.push(
                 "Of each chain of callers the one that says most: the first in another file than \
-                 the call itself."
+                 the call itself, or the next there whose function is known."
                     .into(),
             );
         }

@@ -1,11 +1,14 @@
 //! Where the time of each call went: on a CPU, runnable, blocked on what.
 
+use std::collections::HashSet;
+
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Times};
+use trace::event::EventKind;
 
 use crate::numbered::{Numbered, name};
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
-use crate::view::ViewRow;
+use crate::view::{ViewRow, without_switches};
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
@@ -13,20 +16,30 @@ pub static VIEW: ViewRow = ViewRow {
     about: "Where each call's time went: on a CPU, runnable, blocked on what (also calls --where)",
     look: |look| {
         let scheduling = Scheduling::new(&model::kernel_layouts(look.trace));
-        let fold = CallStates { scheduling, found: Found::default() };
-        Ok(look.watch(fold, |fold, _| fold.sheet()))
+        let is_choice = !look.conditions.accepts_all();
+        let found = Found { is_choice, ..Found::default() };
+        let fold = CallStates { scheduling, found };
+        Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
 
 #[derive(Default)]
 struct Found {
     is_whole: bool,
+    /// Not all calls are wanted: of threads without an agent it is not known which are.
+    is_choice: bool,
+    /// Threads whose last call is not wanted.
+    unwanted: HashSet<u32>,
     by_number: Numbered<Times>,
 }
 
 impl Sink for Found {
     fn piece(&mut self, thread: &Thread, piece: Piece) {
         if !self.is_whole && !thread.is_followed {
+            return;
+        }
+        let is_unknown = self.is_choice && !thread.has_agent();
+        if is_unknown || self.unwanted.contains(&thread.id) {
             return;
         }
         if let Some(call) = thread.call_at(piece.from) {
@@ -47,6 +60,13 @@ impl Watch for CallStates {
         let CallStates { scheduling, found } = self;
         found.is_whole = scheduling.scope().is_none_or(|scope| scope.is_whole);
         scheduling.event(moment.event, moment.enter_ns, moment.exit_ns, moment.tid, found);
+        if let (EventKind::Call(_), Some(tid)) = (&moment.event.kind, moment.tid) {
+            if visit.wanted {
+                found.unwanted.remove(&tid);
+            } else if scheduling.thread(tid).is_some() {
+                found.unwanted.insert(tid);
+            }
+        }
     }
 }
 
@@ -75,11 +95,16 @@ impl CallStates {
                 of(Doing::Unknown),
             ]);
         }
-        let notes = vec![
+        let mut notes = vec![
             "Only time that the kernel's events cover is counted. A call's times add up to what it \
              took of that."
                 .into(),
         ];
+        notes.extend(without_switches(&self.scheduling));
+        if self.found.is_choice {
+            let text = "Only calls that were asked for are counted, of recorded programs alone.";
+            notes.push(text.into());
+        }
         let fact = Fact { key: "in_calls_ns", title: "in calls", value: Cell::Ns(all) };
         Sheet { facts: vec![fact], tables: vec![table], notes }
     }

@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use model::file_use;
+use render::origin;
 use syscalls::shape::Classes;
 use trace::event::Outcome;
 
-use crate::activity::Activities;
+use crate::activity::{Activity, WallTime};
 use crate::histogram::Histogram;
 use crate::numbered::{Numbered, name};
-use crate::pass::{Fold, Occasion};
+use crate::pass::{Fold, Occasion, Visit, Watch};
+use crate::program_time::{ProgramTime, Programs};
+use crate::same_device::SameDevice;
 use crate::sheet::{Cell, Fact, Sheet, Table, ratio, share};
 use crate::view::ViewRow;
 
@@ -19,19 +22,76 @@ pub static VIEW: ViewRow = ViewRow {
     name: "calls",
     about: "Each call: how often, errors, time, data",
     look: |look| {
-        let (counted, wall) = look.fold_and_watch(Calls::default, Activities::default());
+        let time = ProgramTime::of_chosen(look.conditions);
+        let beside = Beside { time, device: SameDevice::of(look.trace) };
+        let (counted, beside) = look.fold_and_watch(Calls::default, beside);
         let (mut sheet, unread) = (counted.0.finish().sheet(), counted.1);
-        if let Some(wall) = wall.map(Activities::finish).filter(|wall| wall.run_ns > 0) {
-            let line = Cell::Word(Cow::Owned(wall.line()));
-            sheet.facts.insert(0, Fact { key: "wall", title: "time went to", value: line });
-            sheet
-                .facts
-                .insert(0, Fact { key: "run_ns", title: "run", value: Cell::Ns(wall.run_ns) });
-            sheet.tables.insert(0, wall.table());
+        let Some(Beside { time, device }) = beside else {
+            sheet.notes.push(OF_CALLS.into());
+            return Ok((sheet, unread));
+        };
+        let (wall, programs) = time.finish();
+        if wall.run_ns > 0 {
+            let is_partial = origin::selection(look.trace.preamble()).is_some();
+            of_run(&mut sheet, &wall, &programs, is_partial);
         }
+        sheet.notes.extend(device.note(&wall));
         Ok((sheet, unread))
     },
 };
+
+/// What calls without a result are.
+const NEVER_RETURNED: &str = "never returned: calls without a result: exit_group, exit, and what a thread \
+                              was in when it was killed.";
+/// What the program does itself.
+const OWN_CODE: &str = "own code: what the program computes between its calls, page faults and waits for \
+                        a CPU included.";
+/// What stands for own code in a recording of some calls.
+const UNRECORDED: &str = "own code and calls that were not recorded";
+const WITH_UNRECORDED: &str = "Only some calls were recorded: how the rest of the time is shared between the \
+                               program's own code and its other calls is not known.";
+/// Why the time of the run is not there.
+const OF_CALLS: &str = "What the time went to is shown for whole processes (--pid, --program), not for \
+                        the calls that --call, --path, --since and the like choose.";
+
+/// What is looked at beside the calls.
+struct Beside {
+    time: ProgramTime,
+    device: SameDevice,
+}
+
+impl Watch for Beside {
+    fn add(&mut self, visit: &mut Visit<'_>) {
+        self.time.add(visit);
+        self.device.add(visit.moment);
+    }
+}
+
+/// Adds what the time of the run went to, and whose it was.
+fn of_run(sheet: &mut Sheet, wall: &WallTime, programs: &Programs, is_partial: bool) {
+    let words = |words: String| Cell::Word(Cow::Owned(words));
+    let mut facts = vec![
+        Fact { key: "run_ns", title: "run", value: Cell::Ns(wall.run_ns) },
+        Fact { key: "wall", title: "time went to", value: words(wall.line()) },
+    ];
+    let mut tables = vec![wall.table()];
+    if let Some(line) = programs.line() {
+        facts.push(Fact { key: "by_program", title: "by program", value: words(line) });
+        tables.push(programs.table());
+    }
+    if is_partial {
+        let own = Activity::Outside.name();
+        let named = |cell: &mut Cell| match cell {
+            Cell::Word(word) if word.contains(own) => *word = word.replace(own, UNRECORDED).into(),
+            _ => {}
+        };
+        facts.iter_mut().for_each(|fact| named(&mut fact.value));
+        tables[0].rows.iter_mut().flatten().for_each(named);
+    }
+    sheet.notes.push(if is_partial { WITH_UNRECORDED } else { OWN_CODE }.into());
+    sheet.facts.splice(0..0, facts);
+    sheet.tables.splice(0..0, tables);
+}
 
 /// Limit for the distinct write sizes that are counted.
 const SIZES_MAX: usize = 1 << 16;
@@ -174,7 +234,7 @@ impl CallCounts {
             fact("count", "calls", Cell::Count(calls)),
             fact("kinds", "kinds of calls", Cell::Count(self.calls.len() as u64)),
             fact("errors", "failed", Cell::Count(self.sum(OfCall::failed))),
-            fact("unfinished", "did not return", Cell::Count(self.sum(|c| c.unfinished))),
+            fact("unfinished", "never returned", Cell::Count(self.sum(|c| c.unfinished))),
             fact("total_ns", "time in calls", Cell::Ns(ns)),
             fact("bytes", "data moved", Cell::Bytes(self.sum(|c| c.bytes))),
         ];
@@ -189,10 +249,13 @@ impl CallCounts {
             ]);
         }
         let tables = vec![self.by_call(calls, ns), self.by_class(ns), self.by_size()];
-        let notes = vec![
+        let mut notes = vec![
             "Percentiles are accurate to about 6%.".into(),
             "A call counts in each class that it belongs to.".into(),
         ];
+        if self.sum(|c| c.unfinished) > 0 {
+            notes.push(NEVER_RETURNED.into());
+        }
         Sheet { facts, tables, notes }
     }
 
@@ -243,17 +306,17 @@ impl CallCounts {
             table.row(vec![
                 Cell::Word(name(*nr)),
                 Cell::Count(of.count),
-                Cell::Ns(latency.sum),
-                share(latency.sum, ns),
+                latency.ns(|latency| latency.sum),
+                of_time(latency, ns),
                 Cell::Count(of.failed()),
                 Cell::Count(of.unfinished),
-                Cell::Ns(latency.mean()),
-                Cell::Ns(latency.quantile(0.5)),
-                Cell::Ns(latency.quantile(0.99)),
-                Cell::Ns(latency.max),
+                latency.ns(Histogram::mean),
+                latency.ns(|latency| latency.quantile(0.5)),
+                latency.ns(|latency| latency.quantile(0.99)),
+                latency.ns(|latency| latency.max),
                 Cell::Bytes(of.bytes),
-                Cell::Ns(latency.quantile(0.9)),
-                Cell::Ns(latency.quantile(0.999)),
+                latency.ns(|latency| latency.quantile(0.9)),
+                latency.ns(|latency| latency.quantile(0.999)),
                 share(of.count, calls),
                 Cell::Counts(errors),
             ]);
@@ -290,8 +353,8 @@ impl CallCounts {
                     Cell::word(word),
                     Cell::Count(sum.count),
                     Cell::Count(sum.failed()),
-                    Cell::Ns(sum.latency.sum),
-                    share(sum.latency.sum, ns),
+                    sum.latency.ns(|latency| latency.sum),
+                    of_time(&sum.latency, ns),
                     Cell::Bytes(sum.bytes),
                 ]);
             }
@@ -332,6 +395,11 @@ impl CallCounts {
     }
 }
 
+/// Returns the share of calls in all time. Calls that never returned have none.
+fn of_time(latency: &Histogram, all_ns: u64) -> Cell {
+    if latency.count == 0 { Cell::Nothing } else { share(latency.sum, all_ns) }
+}
+
 /// Returns the name of an error, or its number.
 pub fn errno_name(errno: i32) -> Cow<'static, str> {
     match syscalls::abi::errno::describe(errno) {
@@ -369,6 +437,10 @@ mod tests {
         let sheet = view.sheet();
         let write = sheet.tables[1].rows.iter().find(|row| row[0] == Cell::word("write")).unwrap();
         assert_eq!(write[1], Cell::Count(3));
+        // What never returned took no known time, which is not zero.
+        let exit = sheet.tables[0].rows.iter().find(|row| row[0] == Cell::word("exit_group"));
+        let exit = exit.expect("a row");
+        assert!([2, 3, 6, 7, 8, 9].iter().all(|at| exit[*at] == Cell::Nothing), "{exit:?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Chains of callers, with the names of functions.
 
+use std::collections::HashMap;
+
 use model::callers::callers_of;
 use model::{Contents, Moment};
 use symbols::{Symbol, Symbols};
@@ -12,6 +14,8 @@ use crate::sites::{SiteId, Sites};
 pub struct Chains {
     sites: Sites,
     symbols: Symbols,
+    /// Whether the function of a place that calls return to is known: no more than there are sites.
+    named: HashMap<SiteId, bool>,
 }
 
 /// An address as it is told.
@@ -61,16 +65,34 @@ impl Chains {
         self.sites.at(moment, call.site)
     }
 
-    /// The caller that tells most of a chain: the first one in another file than the call's own, which
-    /// is the C library as a rule.
-    pub fn telling(&self, chain: &[SiteId]) -> Option<(SiteId, bool)> {
+    /// The caller that tells most of a chain: of the first ones in another file than the call's own, which
+    /// is the C library as a rule, the innermost one whose function is known.
+    pub fn telling(&mut self, chain: &[SiteId]) -> Option<(SiteId, bool)> {
         let (own, callers) = chain.split_first()?;
         let file = |site: SiteId| self.sites.place(site).map(|place| &place.path);
-        let other = callers.iter().find(|site| file(**site) != file(*own));
-        match other.or(callers.first()) {
-            Some(site) => Some((*site, true)),
-            None => Some((*own, false)),
+        let Some(first) = callers.iter().position(|site| file(*site) != file(*own)) else {
+            return Some(callers.first().map_or((*own, false), |site| (*site, true)));
+        };
+        let others = &callers[first..];
+        let end = others.iter().position(|site| file(*site) != file(others[0]));
+        let beside = &others[..end.unwrap_or(others.len())];
+        let named = beside.iter().copied().find(|site| self.has_name(*site));
+        Some((named.unwrap_or(others[0]), true))
+    }
+
+    /// Returns true if the function that a call returns to is known.
+    fn has_name(&mut self, site: SiteId) -> bool {
+        if let Some(known) = self.named.get(&site) {
+            return *known;
         }
+        let has_name = self.spell(site, true).function.is_some();
+        self.named.insert(site, has_name);
+        has_name
+    }
+
+    /// File and offset of a place.
+    pub fn name(&self, site: SiteId) -> &[u8] {
+        self.sites.name(site)
     }
 
     /// Spells a place. `returns`: it is one to which a call returns.

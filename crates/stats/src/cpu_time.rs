@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use model::Conditions;
+use model::kernel_tasks::Missing;
 use model::scheduling::{Doing, Scheduling, Thread, Times};
 
 use crate::kernel_counts::cpu_name;
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
-use crate::view::ViewRow;
+use crate::view::{ViewRow, without_switches};
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
@@ -181,6 +182,12 @@ impl CpuTime<'_> {
             let mut row = vec![cpu_name(number)];
             row.extend(of.map(Cell::Ns));
             row.push(share(times.idle_ns, of.iter().sum()));
+            if self.all.missing() == Missing::Switches {
+                let needs_switches = ["user_ns", "kernel_ns", "idle_ns", "idle_share"];
+                let cells = row.iter_mut().zip(&CPU_COLUMNS);
+                let unknown = cells.filter(|(_, (key, _))| needs_switches.contains(key));
+                unknown.for_each(|(cell, _)| *cell = Cell::Nothing);
+            }
             cpus.row(row);
         }
         cpus
@@ -206,6 +213,7 @@ impl CpuTime<'_> {
             ),
             _ => {}
         }
+        notes.extend(without_switches(&self.all));
         if !self.conditions.cpus.is_empty() {
             notes.push("--cpu chooses CPUs: threads have their times on all of them.".into());
         }

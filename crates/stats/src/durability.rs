@@ -411,7 +411,8 @@ impl SafetyOfFiles {
                 Cell::Count(safety.syncs),
                 Cell::Count(safety.idle_syncs),
                 Cell::Ns(safety.sync_ns),
-                Cell::Ns(safety.longest_ns),
+                // Nothing has waited where nothing was written and synced.
+                if safety.synced_bytes > 0 { Cell::Ns(safety.longest_ns) } else { Cell::Nothing },
                 Cell::Bytes(safety.unsynced_bytes),
                 Cell::Bytes(safety.dropped_bytes),
                 Cell::Name(path.clone()),
@@ -525,6 +526,11 @@ mod tests {
         ]);
         let directory = safety(&view, "/work dir/d");
         assert_eq!((directory.syncs, directory.idle_syncs), (9, 3));
+        // Nothing was written to it, so nothing of it was synced and nothing waited.
+        let table = view.by_file();
+        let row = table.rows.iter().find(|row| row[8] == Cell::Name(b"/work dir/d".into()));
+        let row = row.expect("the directory");
+        assert_eq!([&row[1], &row[5]], [&Cell::Nothing, &Cell::Nothing]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Each value below 16 has its own bucket. Above, every octave has 16 buckets of equal width. So a
 //! value is exact to a sixteenth of the power of two below it.
 
+use crate::sheet::Cell;
+
 /// Number of buckets per octave.
 const PER_OCTAVE: usize = 16;
 const OCTAVE_SHIFT: u32 = PER_OCTAVE.trailing_zeros();
@@ -85,6 +87,11 @@ impl Histogram {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 
+    /// Returns what `of` finds in times as a cell, an empty one without values.
+    pub fn ns(&self, of: impl FnOnce(&Histogram) -> u64) -> Cell {
+        if self.count == 0 { Cell::Nothing } else { Cell::Ns(of(self)) }
+    }
+
     /// Returns the highest value of the bucket that contains the quantile, at most the maximum.
     /// Returns 0 without values.
     pub fn quantile(&self, share: f64) -> u64 {
@@ -153,6 +160,11 @@ impl Sparse {
         for (bucket, count) in &other.buckets {
             self.add_to(*bucket, *count);
         }
+    }
+
+    /// Returns what `of` finds in times as [`Histogram::ns`] does.
+    pub fn ns(&self, of: impl FnOnce(&Sparse) -> u64) -> Cell {
+        if self.count == 0 { Cell::Nothing } else { Cell::Ns(of(self)) }
     }
 
     /// Returns the quantile as [`Histogram::quantile`] does.

@@ -277,9 +277,7 @@ fn name(text: &str) -> Cell {
 }
 
 fn latency(of: &Traffic) -> [Cell; 4] {
-    let at = |share| {
-        if of.replies.count > 0 { Cell::Ns(of.replies.quantile(share)) } else { Cell::Nothing }
-    };
+    let at = |share| of.replies.ns(|replies| replies.quantile(share));
     [Cell::Count(of.replies.count), at(0.5), at(0.99), at(1.0)]
 }
 
@@ -402,7 +400,7 @@ impl Connections {
         ];
         if self.left_out > 0 {
             notes.push(format!(
-                "{} calls are of connections that are not told apart.",
+                "{} calls are of connections that could not be distinguished.",
                 self.left_out
             ));
         }

@@ -8,7 +8,7 @@ mod up_to;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
-use model::mounts::{Mounts, major_minor};
+use model::mounts::Mounts;
 use model::unseen::{NotSeen, Unseen};
 use model::{Conditions, Moment, clock, mapped, walk};
 use syscalls::abi::errno;
@@ -17,6 +17,7 @@ use trace::event::{Call, EventKind, GapWhy, Outcome};
 use trace::{Report, Trace};
 
 use crate::numbered::name;
+use crate::same_device;
 pub use json::{json, not_seen_json};
 pub use mapped_times::MappedTimes;
 use programs::Programs;
@@ -139,9 +140,7 @@ impl Overview {
             overview.stall_ns = totals.stall_ns;
             overview.span_ns = clock(trace)(totals.end_tsc);
         }
-        let trace_dev = major_minor(trace.preamble().trace_dev);
-        overview.shared_device =
-            trace.preamble().trace_dev != 0 && overview.mounts.used().any(|m| m.dev == trace_dev);
+        overview.shared_device = same_device::is_used(&overview.mounts, trace.preamble().trace_dev);
         Ok(overview)
     }
 
@@ -178,6 +177,7 @@ impl Overview {
     ) {
         let (event, begin_ns) = (moment.event, moment.enter_ns);
         self.span_ns = self.span_ns.max(moment.exit_ns.unwrap_or(begin_ns));
+        same_device::touch(&mut self.mounts, moment);
         match &event.kind {
             EventKind::Call(call) => {
                 let count = by_number.entry(call.nr).or_default();
@@ -188,18 +188,11 @@ impl Overview {
                 {
                     count.ns += end_ns.saturating_sub(begin_ns);
                     count.errors += u64::from(errno::is_error(ret));
-                    if ret >= 0 {
-                        moment.step.paths.iter().for_each(|(_, path)| self.mounts.touch(path));
-                    }
                 }
             }
             EventKind::Start { how, .. } => {
                 self.threads += 1;
                 self.processes += u64::from(*how != trace::event::StartHow::Thread);
-            }
-            EventKind::State(state) => {
-                self.mounts.touch(&state.exe);
-                state.fds.iter().for_each(|open| self.mounts.touch(&open.target));
             }
             EventKind::Stall { ns } => self.stall_ns = self.stall_ns.saturating_add(*ns),
             EventKind::Gap { why, detail, text } => {
@@ -239,9 +232,6 @@ impl Overview {
         self.slow_path_calls += u64::from(call.flags & enter_flag::SLOW != 0);
         for data in &call.data {
             self.data_bytes = self.data_bytes.saturating_add(data.true_len);
-        }
-        for (_, identity) in &call.identities {
-            self.mounts.touch_dev(major_minor(identity.dev));
         }
     }
 }

@@ -163,10 +163,18 @@ pub fn in_order(
     walked
 }
 
-/// Passes every event, in order, to `fold` and to `watch`, without what is known of files.
-pub fn fold_and_watch<F: Fold>(trace: &Trace, mut fold: F, watch: &mut dyn Watch) -> (F, Unread) {
-    let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, wanted, contents| {
-        fold.add(&Occasion::from(moment));
+/// Passes events, in order, those that are wanted to `fold` and all to `watch`, without what is known of
+/// files.
+pub fn fold_and_watch<F: Fold>(
+    trace: &Trace,
+    conditions: &Conditions,
+    mut fold: F,
+    watch: &mut dyn Watch,
+) -> (F, Unread) {
+    let Ok(unread) = walk(trace, conditions, &mut |moment, wanted, contents| {
+        if wanted {
+            fold.add(&Occasion::from(moment));
+        }
         watch.add(&mut Visit { moment, wanted, contents });
         Ok::<_, Infallible>(())
     });

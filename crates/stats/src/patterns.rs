@@ -1,55 +1,91 @@
 //! Search for patterns that cost performance.
 
+mod callers;
 mod content;
+mod costly;
+mod direct;
 mod finding;
+mod kinds;
 mod locks;
 mod missing;
 mod often;
+mod prices;
 mod run;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use model::{Access, FileId, Moment, Namespace, OpenId, Paths, file_use};
+use model::{Access, Conditions, FileId, Moment, Namespace, OpenId, Paths, file_use};
 use render::amounts::{counted, show_count, show_size};
 use syscalls::abi::errno::ENOENT;
+use trace::Trace;
 use trace::event::{Call, EventKind};
 
-use crate::activity::WallTime;
+use crate::activity::{Activity, WallTime};
 use crate::durability::{Durability, SafetyOfFiles};
-use crate::pass::{Visit, Watch};
+use crate::pass::{self, Visit, Watch};
 use crate::ranges::Ranges;
+use crate::same_device::SameDevice;
 use crate::sheet::{Cell, Fact};
-use crate::sites::{SiteId, Sites};
+use crate::sites::SiteId;
 use crate::view::ViewRow;
+use callers::Callers;
 use content::Written;
+use direct::Direct;
 use locks::Locks;
 use missing::Missing;
 use often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
 use run::Run;
 
-pub use finding::{Finding, FindingKind, sheet};
+pub use finding::{Finding, Severity, sheet};
+pub use kinds::FindingKind;
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "patterns",
     about: "Likely performance problems, most expensive first, with evidence and advice",
     look: |look| {
-        let fold = Both { patterns: Patterns::default(), durability: Durability::new(u64::MAX) };
+        let fold = Both::of_chosen(look.conditions, look.trace);
         Ok(look.watch(fold, |fold, files| {
-            let safety = fold.durability.finish(files);
-            let (wall, findings) = fold.patterns.finish(files, &safety);
+            let has_callers = fold.patterns.callers.were_recorded();
+            let (wall, findings, device) = fold.finish(files);
             let mut sheet = sheet(&findings);
+            if !has_callers && findings.iter().any(|of| !of.site.is_empty()) {
+                sheet.notes.push(NO_CALLERS.into());
+            }
             if wall.run_ns > 0 {
                 let line = Cell::Word(wall.line().into());
                 sheet.facts.insert(0, Fact { key: "wall", title: "time went to", value: line });
             }
+            sheet.notes.extend(device.note(&wall));
             sheet
         }))
     },
 };
 
+/// What places of calls are where their callers are not known.
+const NO_CALLERS: &str = "called from: where the call itself is, mostly in the C library; of a recording with \
+                          `record --stack` it is the function that called that.";
+
+/// Limit for the calls of a recording in which the first finding is looked for beside another view.
+const BESIDE_CALLS_MAX: u64 = 200_000;
+
+/// Returns the first of the findings of a whole recording, if it is more than a note; `None` where a
+/// further pass over the recording would take long.
+pub fn first(trace: &Trace) -> Option<Option<Finding>> {
+    if trace.totals().is_none_or(|totals| totals.calls_written > BESIDE_CALLS_MAX) {
+        return None;
+    }
+    let conditions = Conditions::default();
+    let mut fold = Both::of_chosen(&conditions, trace);
+    let (files, _) = pass::in_order(trace, &conditions, &mut fold);
+    let first = fold.finish(&files).1.into_iter().next();
+    Some(first.filter(|of| of.severity() != Severity::Note))
+}
+
+/// What a buffer holds that makes few calls of many.
+const BUFFER: u64 = 64 << 10;
 /// Writes below this size are small.
 const SMALL_BYTES: u64 = 1024;
 const PAGE: u64 = 4096;
@@ -67,8 +103,10 @@ struct OfFile {
     written_bytes: u64,
     reads: u64,
     read_bytes: u64,
-    /// Counts by kind of finding.
-    often: HashMap<FindingKind, Often>,
+    /// Counts by kind of finding, and by what the calls do.
+    often: HashMap<(FindingKind, Activity), Often>,
+    /// Reads of which a part was read before, and a part was not.
+    overlaps: u64,
     read: Ranges,
     seeks: u64,
 }
@@ -81,6 +119,7 @@ impl OfFile {
         self.reads += other.reads;
         self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
         self.seeks += other.seeks;
+        self.overlaps += other.overlaps;
         for (kind, often) in &other.often {
             self.often.entry(*kind).or_default().merge(often);
         }
@@ -98,8 +137,7 @@ struct Left {
 /// Where a file was opened.
 #[derive(Clone, Copy, Debug)]
 struct Opened {
-    /// Address of the call.
-    site: u64,
+    site: SiteId,
     /// Number of the process.
     process: u32,
 }
@@ -113,7 +151,7 @@ struct Leak {
 
 /// The fold that searches for patterns.
 pub struct Patterns {
-    sites: Sites,
+    callers: Callers,
     files: HashMap<FileId, OfFile>,
     /// Number of events by kind, file and call site.
     places: HashMap<(FindingKind, FileId, SiteId), u64>,
@@ -121,52 +159,81 @@ pub struct Patterns {
     missing: Missing,
     written: Written,
     locks: Locks,
+    direct: Direct,
     opened: HashMap<OpenId, Opened>,
     leaks: HashMap<SiteId, Leak>,
     ranges: usize,
     run: Run,
+    /// CPUs of the machine, 0 if that is not known.
+    cpus: u32,
 }
 
 /// Patterns, and what they need besides.
 struct Both {
     patterns: Patterns,
     durability: Durability,
+    device: SameDevice,
+}
+
+impl Both {
+    fn of_chosen(conditions: &Conditions, trace: &Trace) -> Both {
+        let patterns = Patterns::of_chosen(conditions, trace);
+        Both { patterns, durability: Durability::new(u64::MAX), device: SameDevice::of(trace) }
+    }
+
+    fn finish(self, files: &Namespace) -> (WallTime, Vec<Finding>, SameDevice) {
+        let safety = self.durability.finish(files);
+        let (wall, findings) = self.patterns.finish(files, &safety);
+        (wall, findings, self.device)
+    }
 }
 
 impl Watch for Both {
     fn add(&mut self, visit: &mut Visit<'_>) {
         self.patterns.add(visit);
         self.durability.add(visit);
+        self.device.add(visit.moment);
     }
 }
 
 impl Default for Patterns {
     fn default() -> Patterns {
         Patterns {
-            sites: Sites::new(),
+            callers: Callers::default(),
             files: HashMap::new(),
             places: HashMap::new(),
             left: HashMap::new(),
             missing: Missing::default(),
             written: Written::default(),
             locks: Locks::new(),
+            direct: Direct::default(),
             opened: HashMap::new(),
             leaks: HashMap::new(),
             ranges: 0,
             run: Run::default(),
+            cpus: 0,
         }
     }
 }
 
-/// Call site and duration of a call.
+/// Call site, duration and number of a call, and what its thread did in it.
 struct At {
     site: SiteId,
     ns: u64,
+    number: Option<u64>,
+    activity: Activity,
 }
 
 impl Patterns {
+    /// Makes the fold for those events of a trace that conditions choose.
+    pub fn of_chosen(conditions: &Conditions, trace: &Trace) -> Patterns {
+        let cpus = trace.preamble().cpus;
+        Patterns { run: Run::of_chosen(conditions), cpus, ..Patterns::default() }
+    }
+
     fn note(&mut self, kind: FindingKind, file: FileId, bytes: u64, at: &At) {
-        self.files.entry(file).or_default().often.entry(kind).or_default().add(bytes, at.ns);
+        let of = self.files.entry(file).or_default();
+        of.often.entry((kind, at.activity)).or_default().add_call(bytes, at.ns, at.number);
         self.place(kind, file, at.site);
     }
 
@@ -233,6 +300,7 @@ impl Patterns {
         let before = of.read.count();
         let known = of.read.add(offset, access.bytes);
         self.ranges = (self.ranges + of.read.count()).saturating_sub(before);
+        of.overlaps += u64::from(known > 0 && known < access.bytes);
         if known > 0 {
             self.note(FindingKind::Rereads, access.file, known, at);
         }
@@ -256,12 +324,11 @@ impl Patterns {
         let mut by_site: HashMap<SiteId, Leak> = HashMap::new();
         for (_, entry) in table.iter() {
             let Some(opened) = self.opened.get(&entry.description.id()) else { continue };
-            if opened.site == 0 || opened.process != thread.process {
+            if opened.process != thread.process {
                 continue;
             }
             let file = entry.description.file().unwrap_or_default();
-            let site = opened.site;
-            let leak = by_site.entry(self.sites.at(moment, site)).or_default();
+            let leak = by_site.entry(opened.site).or_default();
             *leak = Leak { count: leak.count + 1, file };
         }
         for (site, leak) in by_site.into_iter().filter(|(_, leak)| leak.count >= LEAK_MIN) {
@@ -271,22 +338,32 @@ impl Patterns {
     }
 
     /// Remembers where files were opened, until nobody has them open.
-    fn opened(&mut self, moment: &Moment<'_>, call: &Call) {
+    fn opened(&mut self, moment: &Moment<'_>, call: &Call, site: SiteId) {
+        if call.site == 0 {
+            return;
+        }
         let thread = moment.world.thread(moment.event.thread);
         let process = thread.map_or(0, |thread| thread.process);
         let shared = moment.touch.by_fd.map(|(_, open)| open);
         for (_, given) in moment.step.gives() {
             let open = given.description.id();
             if Some(open) != shared {
-                self.opened.entry(open).or_insert(Opened { site: call.site, process });
+                self.opened.entry(open).or_insert(Opened { site, process });
             }
         }
     }
 
-    fn call(&mut self, call: &Call, visit: &mut Visit<'_>) {
+    fn call(&mut self, call: &Call, site: SiteId, visit: &mut Visit<'_>) {
         let (moment, touch) = (visit.moment, visit.moment.touch);
         let ns = moment.duration_ns().unwrap_or(0);
-        let at = At { site: self.sites.at(moment, call.site), ns };
+        let activity = match moment.submitted_ns {
+            Some(_) => Activity::Submit,
+            None => Activity::of(call, moment),
+        };
+        let at = At { site, ns, number: moment.seq, activity };
+        if let Some(file) = self.direct.add(moment, call, activity) {
+            self.place(FindingKind::DirectMisaligned, file, site);
+        }
         for access in touch.accesses.iter().flatten() {
             self.access(access, moment.files, &at);
             if access.is_write && access.offset.is_some() {
@@ -303,7 +380,7 @@ impl Patterns {
             && let Some((_, path)) = moment.step.paths.first()
         {
             let process = moment.world.thread(moment.event.thread).map_or(0, |of| of.process);
-            if self.missing.add(process, path, ns) {
+            if self.missing.add(process, path, ns, moment.seq) {
                 self.place(FindingKind::MissingFiles, FileId::OTHERS, at.site);
             }
         }
@@ -313,7 +390,7 @@ impl Patterns {
     }
 
     /// Returns the call site of most events of a kind at these files, which are in order.
-    fn top_place(&self, kind: FindingKind, files: &[FileId]) -> Vec<u8> {
+    fn top_place(&mut self, kind: FindingKind, files: &[FileId]) -> Vec<u8> {
         let is_of = |(of, file, _): &(FindingKind, FileId, SiteId)| {
             *of == kind && files.binary_search(file).is_ok()
         };
@@ -322,18 +399,19 @@ impl Patterns {
             *by_site.entry(*site).or_default() += count;
         }
         let top = by_site.into_iter().max_by_key(|(site, count)| (*count, Reverse(*site)));
-        top.map(|(site, _)| self.sites.name(site).to_vec()).unwrap_or_default()
+        top.map(|(site, _)| self.callers.spelled(site)).unwrap_or_default()
     }
 
     /// Returns what the time of the run went to, and the findings in order.
     pub fn finish(mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {
-        let (wall, about_run) = std::mem::take(&mut self.run).finish(files);
+        let run = std::mem::take(&mut self.run);
+        let (wall, about_run, prices) = run.finish(self.cpus, files, &mut self.callers);
         let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
         let mut paths = Paths::of(files);
         for (file, mut of) in std::mem::take(&mut self.files) {
             // A journal, or another file for a moment: nobody could refer to what it had.
             if files.file(file).is_gone() {
-                of.often.remove(&FindingKind::DuplicateContent);
+                of.often.retain(|(kind, _), _| *kind != FindingKind::DuplicateContent);
             }
             match by_path.entry(paths.next(file)) {
                 Entry::Vacant(entry) => _ = entry.insert((of, vec![file])),
@@ -347,29 +425,24 @@ impl Patterns {
         let mut findings = Vec::new();
         for (path, (of, mut ids)) in by_path {
             ids.sort_unstable();
-            for (kind, often) in &of.often {
-                if let Some(evidence) = evidence(*kind, often, &of) {
-                    findings.push(Finding {
-                        kind: *kind,
-                        count: often.count,
-                        bytes: often.bytes,
-                        time_ns: often.ns,
-                        share: 0.0,
-                        file: path.clone(),
-                        site: self.top_place(*kind, &ids),
-                        evidence,
-                    });
+            for ((noted, activity), often) in &of.often {
+                if let Some((kind, evidence)) = evidence(*noted, often, &of) {
+                    let found = Finding::about(kind, often, (*activity, &prices), evidence);
+                    let site = self.top_place(*noted, &ids);
+                    let found = Finding { file: path.clone(), site, ..found };
+                    findings.push(found.but_for(needed(kind, often)));
                 }
             }
         }
         let site = self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]);
-        findings.extend(self.missing.finish(site));
+        findings.extend(self.missing.finish(site, &prices));
         findings.extend(self.compressible());
         findings.extend(self.leaked(files));
-        findings.extend(self.locks.finish(&self.sites));
-        for finding in &mut findings {
-            finding.share = run::of_work(finding.time_ns, &wall);
+        if let Some((file, found)) = self.direct.finish(files, &prices) {
+            let site = self.top_place(FindingKind::DirectMisaligned, &[file]);
+            findings.push(Finding { site, ..found });
         }
+        findings.extend(std::mem::take(&mut self.locks).finish(&mut self.callers, &prices));
         // Waits for locks are told by lock.
         let locked = findings.iter().filter(|of| of.kind == FindingKind::LockWaits);
         let locked_ns: u64 = locked.map(|of| of.time_ns).sum();
@@ -384,33 +457,28 @@ impl Patterns {
     fn compressible(&self) -> Option<Finding> {
         let packed = self.written.packed_share().filter(|share| *share < 0.6)?;
         let fresh = self.written.bytes - self.written.duplicate_bytes;
-        (fresh >= MUCH).then(|| Finding {
-            kind: FindingKind::Compressible,
-            count: 0,
-            bytes: (fresh as f64 * (1.0 - packed)) as u64,
-            time_ns: 0,
-            share: 0.0,
-            file: Vec::new(),
-            site: Vec::new(),
-            evidence: format!(
+        (fresh >= MUCH).then(|| {
+            let bytes = (fresh as f64 * (1.0 - packed)) as u64;
+            let evidence = format!(
                 "{} of different content; samples have the entropy of {:.0}% of that",
                 show_size(fresh),
                 packed * 100.0
-            ),
+            );
+            Finding { bytes, ..Finding::new(FindingKind::Compressible, evidence) }
         })
     }
 
-    fn leaked(&self, files: &Namespace) -> impl Iterator<Item = Finding> {
-        self.leaks.iter().map(|(site, leak)| Finding {
-            kind: FindingKind::DescriptorLeak,
-            count: leak.count,
-            bytes: 0,
-            time_ns: 0,
-            share: 0.0,
-            file: files.path(leak.file),
-            site: self.sites.name(*site).to_vec(),
-            evidence: format!("{} descriptors, this file among them", show_count(leak.count)),
-        })
+    fn leaked(&mut self, files: &Namespace) -> Vec<Finding> {
+        let finding = |(site, leak): (SiteId, Leak)| {
+            let evidence = format!("{} descriptors, this file among them", show_count(leak.count));
+            Finding {
+                count: leak.count,
+                file: files.path(leak.file),
+                site: self.callers.spelled(site),
+                ..Finding::new(FindingKind::DescriptorLeak, evidence)
+            }
+        };
+        std::mem::take(&mut self.leaks).into_iter().map(finding).collect()
     }
 }
 
@@ -418,24 +486,32 @@ impl Patterns {
 fn renamed(safety: &SafetyOfFiles) -> Option<Finding> {
     let first = safety.renames.first()?;
     let (count, all) = (safety.unsafe_renames, safety.all_renames);
-    let renames = counted(all, "rename", "renames");
-    (count > 0).then(|| Finding {
-        kind: FindingKind::UnsafeRenames,
-        count,
-        bytes: first.unsynced_bytes,
-        time_ns: 0,
-        share: 0.0,
-        file: first.to.clone(),
-        site: Vec::new(),
-        evidence: format!(
-            "{} of {renames} gave a name to bytes that were not synced",
-            show_count(count)
-        ),
+    (count > 0).then(|| {
+        let evidence = format!(
+            "{} of {} gave a name to bytes that were not synced",
+            show_count(count),
+            counted(all, "rename", "renames")
+        );
+        Finding {
+            count,
+            bytes: first.unsynced_bytes,
+            file: first.to.clone(),
+            ..Finding::new(FindingKind::UnsafeRenames, evidence)
+        }
     })
 }
 
-/// Returns the evidence in words if the numbers are high enough for a finding.
-fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
+/// Returns how many calls must stay where what they move goes by the buffer.
+fn needed(kind: FindingKind, often: &Often) -> u64 {
+    match kind {
+        FindingKind::SmallWrites | FindingKind::SmallReads => often.bytes.div_ceil(BUFFER),
+        _ => 0,
+    }
+}
+
+/// Returns what events of a kind are told as, with the evidence in words, if the numbers are high enough
+/// for a finding.
+fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<(FindingKind, String)> {
     let Often { count, bytes, .. } = *often;
     let (writes, reads) = (of.writes, of.reads);
     let mean = bytes.checked_div(count).unwrap_or(0);
@@ -497,15 +573,25 @@ fn evidence(kind: FindingKind, often: &Often, of: &OfFile) -> Option<String> {
         // These are not counted by file.
         _ => (false, String::new()),
     };
-    told.then_some(text)
+    let overlap = kind == FindingKind::Rereads && of.overlaps * 2 >= count;
+    let kind = if overlap { FindingKind::ReadAmplification } else { kind };
+    told.then_some((kind, text))
 }
 
 impl Watch for Patterns {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let (moment, touch) = (visit.moment, visit.moment.touch);
+        self.callers.add(moment, visit.contents);
+        let site = match &moment.event.kind {
+            EventKind::Call(call) => {
+                let (site, is_caller) = self.callers.of(moment, call, visit.contents);
+                self.run.made_at(is_caller.then_some(site));
+                site
+            }
+            _ => SiteId::default(),
+        };
         self.run.add(visit);
         moment.world.closed_files(&mut |open| _ = self.opened.remove(&open));
-        self.sites.add(moment, visit.contents);
         let call = match &moment.event.kind {
             EventKind::Call(call) => call,
             EventKind::End { .. } if moment.is_last_thread() => {
@@ -514,9 +600,9 @@ impl Watch for Patterns {
             _ => return,
         };
         if visit.wanted {
-            self.locks.add(moment, call, &mut self.sites);
+            self.locks.add(moment, call, site);
         }
-        self.opened(moment, call);
+        self.opened(moment, call, site);
         if !file_use::of(call.nr).names_files() && moment.step.gives().next().is_none() {
             return;
         }
@@ -526,7 +612,7 @@ impl Watch for Patterns {
             of.read.truncate(length);
         }
         if visit.wanted {
-            self.call(call, visit);
+            self.call(call, site, visit);
         }
     }
 }

@@ -143,9 +143,9 @@ impl From<Option<u64>> for Cell {
     }
 }
 
-/// Returns a share as a cell, 0 if `whole` is 0.
+/// Returns a share as a cell, an empty one if `whole` is 0: of nothing there is no share.
 pub fn share(part: u64, whole: u64) -> Cell {
-    Cell::Share(ratio(part, whole))
+    if whole == 0 { Cell::Nothing } else { Cell::Share(ratio(part, whole)) }
 }
 
 /// Returns a share as a number, 0 if `whole` is 0.
@@ -170,9 +170,10 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Sorts the rows by a column, highest numbers first, names ascending. Returns false if there
-    /// is no such column.
+    /// Sorts the rows by a column, highest numbers first, names ascending; with `-` in front of it the
+    /// other way round. What has no value is last. Returns false if there is no such column.
     pub fn sort(&mut self, key: &str) -> bool {
+        let (key, is_reversed) = key.strip_prefix('-').map_or((key, false), |key| (key, true));
         let place = |of: fn(&Column) -> &'static str| {
             self.columns.iter().position(|column| of(column) == key && !key.is_empty())
         };
@@ -181,11 +182,12 @@ impl Table {
         };
         self.rows.sort_by(|a, b| {
             let (a, b) = (&a[at], &b[at]);
-            match (a.number(), b.number()) {
+            let order = match (a.number(), b.number()) {
                 (Some(a), Some(b)) => b.total_cmp(&a),
                 (None, None) => a.name().cmp(b.name()),
-                (a, b) => b.is_some().cmp(&a.is_some()),
-            }
+                (a, b) => return b.is_some().cmp(&a.is_some()),
+            };
+            if is_reversed { order.reverse() } else { order }
         });
         true
     }
@@ -194,6 +196,11 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_nothing_there_is_no_share() {
+        assert_eq!((share(0, 0), share(0, 5)), (Cell::Nothing, Cell::Share(0.0)));
+    }
 
     #[test]
     fn rows_are_sorted_by_numbers_and_names() {
@@ -208,6 +215,10 @@ mod tests {
         assert_eq!(names(&table), [b"a", b"b", b"c"]);
         assert!(table.sort("name"));
         assert_eq!(names(&table), [b"a", b"b", b"c"]);
-        assert!(!table.sort("nothing"));
+        assert!(table.sort("-name"));
+        assert_eq!(names(&table), [b"c", b"b", b"a"]);
+        assert!(table.sort("-count"));
+        assert_eq!(names(&table), [b"b", b"a", b"c"]);
+        assert!(!table.sort("nothing") && !table.sort("-"));
     }
 }

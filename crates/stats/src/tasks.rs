@@ -74,6 +74,8 @@ pub struct Thread {
     images: BTreeMap<u64, Content>,
 }
 
+/// Limit for the copies of copies that are followed up to a program.
+const GENERATIONS_MAX: usize = 1 << 10;
 /// Limit for the programs kept per thread.
 const IMAGES_MAX: usize = 16;
 
@@ -169,20 +171,17 @@ impl Tasks {
 
     /// Returns the result; `contents` reads the arguments of programs.
     pub fn finish(mut self, contents: &mut dyn Contents) -> TaskCounts {
-        let mut commands = HashMap::new();
-        for (number, thread) in &mut self.threads {
+        let mut images = Images { by_process: HashMap::new(), words: HashMap::new(), contents };
+        for thread in self.threads.values_mut() {
             thread.outside_ns = thread.life_ns().saturating_sub(thread.in_calls_ns);
-            if let Some((_, content)) = std::mem::take(&mut thread.images).pop_last()
-                && let Ok(bytes) = contents.read(&content, COMMAND_BYTES_MAX)
-            {
-                commands.insert(*number, in_shell(strings(&bytes)));
-            }
+            let own = std::mem::take(&mut thread.images);
+            images.by_process.entry(thread.process).or_default().extend(own);
         }
         let mut threads: Vec<(u32, Thread)> = self.threads.into_iter().collect();
         threads.sort_by_key(|(number, _)| *number);
         let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
         let process_of: HashMap<u32, u32> = threads.iter().map(|(n, t)| (*n, t.process)).collect();
-        for (number, thread) in &threads {
+        for (_, thread) in &threads {
             let process = processes.entry(thread.process).or_insert_with(|| {
                 let parent = process_of.get(&thread.parent).copied();
                 let parent = parent.filter(|parent| *parent != thread.process);
@@ -190,8 +189,13 @@ impl Tasks {
             });
             process.threads += 1;
             process.sum.merge(Thread { how: None, ..thread.clone() });
-            if let Some(command) = commands.get(number) {
-                process.command = command.clone();
+        }
+        for (number, process) in &mut processes {
+            process.command = images.last_command(*number);
+        }
+        for (number, program) in images.copied(&processes) {
+            if let Some(process) = processes.get_mut(&number) {
+                process.copy_of = program;
             }
         }
         for (number, (ns, status)) in self.exits {
@@ -201,6 +205,53 @@ impl Tasks {
             }
         }
         TaskCounts { threads, processes }
+    }
+}
+
+/// The programs that processes executed.
+struct Images<'a> {
+    /// Their arguments by time.
+    by_process: HashMap<u32, BTreeMap<u64, Content>>,
+    /// First words that were read before.
+    words: HashMap<(u32, u64), Vec<u8>>,
+    contents: &'a mut dyn Contents,
+}
+
+impl Images<'_> {
+    /// Returns the command line of the last program of a process.
+    fn last_command(&mut self, process: u32) -> Vec<u8> {
+        let last = self.by_process.get(&process).and_then(BTreeMap::last_key_value);
+        let read = last.map(|(_, content)| self.contents.read(content, COMMAND_BYTES_MAX));
+        read.and_then(Result::ok).map(|bytes| in_shell(strings(&bytes))).unwrap_or_default()
+    }
+
+    /// Returns what those processes ran that executed nothing: what the one that made them ran then,
+    /// which may have executed another program since.
+    fn copied(&mut self, processes: &BTreeMap<u32, Process>) -> Vec<(u32, Vec<u8>)> {
+        let copies = processes.iter().filter(|(_, process)| process.command.is_empty());
+        copies.map(|(number, _)| (*number, self.copied_by(*number, processes))).collect()
+    }
+
+    fn copied_by(&mut self, process: u32, processes: &BTreeMap<u32, Process>) -> Vec<u8> {
+        let mut at = process;
+        // In a hostile trace, processes may be their own ancestors.
+        for _ in 0..GENERATIONS_MAX {
+            let Some(copy) = processes.get(&at) else { break };
+            let Some(parent) = copy.parent else { break };
+            let images = self.by_process.get(&parent);
+            let before = images.and_then(|of| of.range(..=copy.sum.first_ns()).next_back());
+            if let Some((ns, content)) = before {
+                if let Some(word) = self.words.get(&(parent, *ns)) {
+                    return word.clone();
+                }
+                let read = self.contents.read(content, COMMAND_BYTES_MAX).unwrap_or_default();
+                let word = first_word(&in_shell(strings(&read))).to_vec();
+                self.words.insert((parent, *ns), word.clone());
+                return word;
+            }
+            at = parent;
+        }
+        Vec::new()
     }
 }
 
@@ -249,6 +300,8 @@ pub struct Process {
     pub parent: Option<u32>,
     /// The last command line executed within the recording.
     pub command: Vec<u8>,
+    /// Where there is none: what the process that made it ran as it did.
+    pub copy_of: Vec<u8>,
     /// Number of its threads.
     pub threads: u64,
     /// Sum of its threads.
@@ -301,16 +354,12 @@ impl TaskCounts {
         columns.extend(DONE);
         columns.extend([("threads", "threads"), ("status", "ended"), ("command", "command")]);
         let mut table = Table::new("processes", "Processes", &columns);
-        let mut programs: Vec<Vec<u8>> = Vec::new();
         for (depth, process_number) in self.tree() {
             let process = &self.processes[&process_number];
-            programs.truncate(depth as usize);
-            let command = if process.command.is_empty() {
-                forked(programs.last())
-            } else {
-                process.command.clone()
+            let command = match &process.command {
+                none if none.is_empty() => forked(&process.copy_of),
+                command => command.clone(),
             };
-            programs.push(first_word(&command).to_vec());
             let mut row = vec![
                 number(process.pid),
                 Cell::Count(process_number.into()),
@@ -331,7 +380,7 @@ impl TaskCounts {
             fact("thread_count", "threads", self.threads.len() as u64),
             fact("count", "calls", self.threads.iter().map(|(_, thread)| thread.calls).sum()),
         ];
-        let notes = vec!["Times of several threads are summed. `(fork)`: a copy of that program's process, which ran no other.".into()];
+        let notes = vec!["Times of several threads are summed. `(fork)`: a copy of a process that ran that program then; it ran no other itself.".into()];
         Sheet { facts, tables: vec![table], notes }
     }
 
@@ -406,9 +455,9 @@ impl TaskCounts {
     }
 }
 
-/// Returns the name of a process that runs what the one that made it runs.
-fn forked(program: Option<&Vec<u8>>) -> Vec<u8> {
-    program.map(|program| [program, &b" (fork)"[..]].concat()).unwrap_or_default()
+/// Returns the name of a process that ran no other program than the one that made it.
+fn forked(program: &[u8]) -> Vec<u8> {
+    if program.is_empty() { Vec::new() } else { [program, b" (fork)"].concat() }
 }
 
 fn first_word(command: &[u8]) -> &[u8] {
@@ -473,6 +522,45 @@ mod tests {
         assert_eq!(table.rows[1][12], Cell::Word("exit 3".into()));
         assert!(matches!(table.rows[1][13], Cell::Branch(1, _)));
         assert_eq!(view.threads.len(), 3);
+    }
+
+    #[test]
+    fn a_copy_is_named_after_what_was_copied() {
+        let image = |tsc, words: &[u8]| {
+            let data = Data {
+                arg: syscalls::record::IMAGE_ARG,
+                part: part::ARGV,
+                index: 0,
+                flags: 0,
+                true_len: words.len() as u64,
+                hash: None,
+                content: Content::Inline(words.to_vec()),
+            };
+            Event::new(1, tsc, EventKind::Image { tid: 100, data: vec![data] })
+        };
+        let copy = |thread, process, parent, tsc| {
+            let (how, pid) = (StartHow::Fork, 700 + process);
+            let start = EventKind::Start { how, process, parent, pid, tid: pid };
+            Event::new(thread, tsc, start)
+        };
+        let mut all = begin();
+        all.push(image(5, b"bash\0launcher\0"));
+        // A copy of the launcher, and a copy of that; then the launcher becomes what it launches.
+        all.extend([copy(3, 2, 1, 100), copy(4, 3, 3, 200)]);
+        all.push(image(300, b"/usr/bin/python3\0shop.py\0"));
+        all.push(copy(5, 4, 1, 400));
+        let view = fold_events(Tasks::default(), &all).finish(&mut InlineOnly);
+        assert_eq!(view.processes[&1].command, b"/usr/bin/python3 shop.py");
+        let table = &view.processes_sheet().tables[0];
+        let names: Vec<&Cell> = table.rows.iter().filter_map(|row| row.last()).collect();
+        let name = |depth, name: &[u8]| Cell::Branch(depth, name.to_vec());
+        let expected = [
+            name(0, b"/usr/bin/python3 shop.py"),
+            name(1, b"bash (fork)"),
+            name(2, b"bash (fork)"),
+            name(1, b"/usr/bin/python3 (fork)"),
+        ];
+        assert_eq!(names, expected.iter().collect::<Vec<_>>());
     }
 
     #[test]

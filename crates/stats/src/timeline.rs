@@ -180,9 +180,9 @@ impl Steps {
                 Cell::Bytes(per_second(step.read_bytes).round() as u64),
                 Cell::Bytes(per_second(step.write_bytes).round() as u64),
                 Cell::Number(ratio(step.busy_ns, self.interval_ns)),
-                Cell::Ns(step.latency.quantile(0.5)),
-                Cell::Ns(step.latency.quantile(0.99)),
-                Cell::Ns(step.latency.max),
+                step.latency.ns(|latency| latency.quantile(0.5)),
+                step.latency.ns(|latency| latency.quantile(0.99)),
+                step.latency.ns(|latency| latency.max),
             ]);
         }
         let calls = self.steps.iter().map(|step| step.calls).sum();

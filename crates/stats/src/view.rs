@@ -1,12 +1,19 @@
 //! Vocabulary of the table of views: what a view is, and what it may do to look at a trace.
 
+use model::kernel_tasks::Missing;
+use model::scheduling::Scheduling;
 use model::{Conditions, Namespace, Unread, clock};
 use trace::Trace;
 
 use crate::pass::{self, Fold, Watch};
-use crate::sheet::Sheet;
+use crate::sheet::{Cell, Fact, Sheet};
 pub use crate::steps::STEPS_MAX;
 use crate::steps::fitting_interval;
+
+/// Key of the fact that says what a view needs and the recording does not have.
+pub const MISSING: &str = "missing";
+const NO_KERNEL_EVENTS: &str =
+    "This recording has no events of the kernel: `reenact record --kernel` has them.";
 
 /// A view of `reenact stat`: a row of the table.
 pub struct ViewRow {
@@ -79,17 +86,17 @@ impl Look<'_> {
                 .is_none_or(|call| self.conditions.accepts_alone(call, occasion.duration_ns()))
     }
 
-    /// Makes a pass, in order if `watch` is to see all events too: it does where there are no
-    /// conditions.
+    /// Makes a pass, in order if `watch` is to see all events too: it does where the conditions choose
+    /// whole processes and threads, or there are none.
     pub fn fold_and_watch<F: Fold, W: Watch>(
         &self,
         make: impl Fn() -> F + Sync,
         mut watch: W,
     ) -> ((F, Unread), Option<W>) {
-        if !self.conditions.accepts_all() {
+        if !self.conditions.only_choose_tasks() {
             return (self.folded(make), None);
         }
-        let folded = pass::fold_and_watch(self.trace, make(), &mut watch);
+        let folded = pass::fold_and_watch(self.trace, self.conditions, make(), &mut watch);
         (folded, Some(watch))
     }
 
@@ -103,12 +110,16 @@ impl Look<'_> {
         (finish(fold), unread)
     }
 
-    /// Says so where what was found is of the kernel's events, and there are none.
+    /// Says so where what was found is of the kernel's events, and there are none: then the numbers are
+    /// not known, which is not zero.
     pub fn of_kernel(&self, (mut sheet, unread): (Sheet, Unread)) -> (Sheet, Unread) {
         if model::kernel_layouts(self.trace).iter().next().is_none() {
-            let none =
-                "This recording has no events of the kernel: `reenact record --kernel` has them.";
-            sheet.notes.insert(0, none.into());
+            for fact in &mut sheet.facts {
+                (fact.title, fact.value) = ("", Cell::Nothing);
+            }
+            sheet.tables.iter_mut().for_each(|table| table.rows.clear());
+            sheet.facts.push(Fact { key: MISSING, title: "", value: Cell::word(NO_KERNEL_EVENTS) });
+            sheet.notes = vec![NO_KERNEL_EVENTS.into()];
         }
         (sheet, unread)
     }
@@ -121,6 +132,23 @@ impl Look<'_> {
     ) -> (Sheet, Unread) {
         let (files, unread) = pass::in_order(self.trace, self.conditions, &mut watch);
         (finish(watch, &files), unread)
+    }
+}
+
+/// Says so where what threads did is not known.
+pub fn without_switches(scheduling: &Scheduling) -> Option<String> {
+    // Where there is nothing at all, that is said instead.
+    scheduling.scope()?;
+    match scheduling.missing() {
+        Missing::Nothing => None,
+        Missing::OtherCpus => Some(
+            "Only some CPUs were recorded: what threads did is known while these ran them.".into(),
+        ),
+        Missing::Switches => Some(
+            "Not all switches of threads are in this recording (`--kernel=sched` has them): what \
+             threads did between two events is not known."
+                .into(),
+        ),
     }
 }
 

@@ -12,7 +12,7 @@ use trace::kernel::KernelLayouts;
 
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
-use crate::view::ViewRow;
+use crate::view::{ViewRow, without_switches};
 use path::PathTo;
 use pieces::Pieces;
 use stories::Stories;
@@ -224,6 +224,7 @@ impl Waits {
                     .into(),
             );
         }
+        notes.extend(without_switches(scheduling));
         if found.left_out > 0 {
             notes.push(format!(
                 "{} waits are in no row: there were too many kinds.",

@@ -10,6 +10,7 @@ const BRIEF: &[(&str, &[&str])] = &[
     ("ru_utime", &["ru_utime", "ru_stime"]),
     ("sysname", &["sysname", "nodename"]),
     ("uptime", &["uptime", "loads", "totalram", "freeram"]),
+    ("d_ino", &["d_name"]),
 ];
 
 /// Returns the fields that are printed of a struct that begins with this field; `None`: all.

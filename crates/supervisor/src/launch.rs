@@ -38,6 +38,8 @@ pub struct Exactly<'a> {
     pub stack: Option<(u64, u64)>,
     /// A set of Landlock rules that it and its children are held by.
     pub held_by: Option<BorrowedFd<'a>>,
+    /// No call of theirs writes to a file or makes it longer: the limit of sizes is 0.
+    pub writes_no_file: bool,
 }
 
 /// A child that waits before it executes its program.
@@ -70,6 +72,7 @@ struct Plan {
     signals: Option<(u64, u64)>,
     fixed_addresses: bool,
     held_by: Option<i32>,
+    writes_no_file: bool,
     _args: Vec<CString>,
 }
 
@@ -106,6 +109,7 @@ fn plan(wanted: &Program<'_>) -> Result<Plan, LaunchError> {
         signals: wanted.exactly.map(|exactly| (exactly.ignored, exactly.blocked)),
         fixed_addresses: wanted.fixed_addresses,
         held_by: wanted.exactly.and_then(|exactly| exactly.held_by).map(|rules| rules.as_raw_fd()),
+        writes_no_file: wanted.exactly.is_some_and(|exactly| exactly.writes_no_file),
         _args: args,
     })
 }
@@ -213,6 +217,10 @@ unsafe fn prepare(plan: &Plan) {
             let mut mask: libc::sigset_t = std::mem::zeroed();
             (&raw mut mask).cast::<u64>().write(blocked);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
+        }
+        if plan.writes_no_file {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_FSIZE, &raw const none);
         }
         if let Some((soft, hard)) = plan.stack {
             let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };

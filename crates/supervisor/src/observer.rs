@@ -21,6 +21,8 @@ pub trait Observer {
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The launched program has ended, with this wait status.
     fn ended(&mut self, pid: u32, status: i32);
+    /// A signal has come from outside. It goes to the program, unless that is over.
+    fn signalled(&mut self, _signal: i32) {}
     /// This signal requests the end of the recording.
     fn told_to_end(&mut self, signal: i32);
     /// Returns whether a process with this id is or was recorded. `is_gone`: there is no such process

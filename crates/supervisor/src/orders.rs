@@ -65,7 +65,11 @@ impl Supervisor {
             Relation::Ours => true,
             relation => observer.is_recorded(pid, relation == Relation::Gone),
         });
-        if by_program || sender.is_none() && !ended {
+        if by_program {
+            return;
+        }
+        observer.signalled(number);
+        if sender.is_none() && !ended {
             return;
         }
         if self.program_status.is_none() {

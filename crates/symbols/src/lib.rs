@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use addr2line::Loader;
 use object::read::ReadCache;
-use object::{Object, ObjectSegment};
+use object::{Object, ObjectSegment, ObjectSymbol};
 
 /// Files that are kept open.
 const FILES_MAX: usize = 256;
@@ -18,6 +18,8 @@ const FILES_MAX: usize = 256;
 const PLACES_MAX: usize = 1 << 16;
 /// Where distributions put debug information.
 const DEBUG: &str = "/usr/lib/debug";
+/// Symbols of a file whose length is known.
+const SYMBOLS_MAX: usize = 1 << 18;
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 512;
 
@@ -41,10 +43,50 @@ pub struct Symbol {
     pub line: Option<(String, u32)>,
 }
 
+/// A file's debug information and symbols.
+struct Tables {
+    loader: Loader,
+    /// The lengths of what symbols stand for, by address.
+    lengths: HashMap<u64, u64>,
+}
+
+impl Tables {
+    fn open(path: &Path) -> Option<Tables> {
+        let loader = Loader::new(path).ok()?;
+        let cache = ReadCache::new(fs::File::open(path).ok()?);
+        let lengths = object::File::parse(&cache).ok().map(|file| lengths(&file));
+        Some(Tables { loader, lengths: lengths.unwrap_or_default() })
+    }
+
+    /// Returns the symbol that an address belongs to. A function without one of its own, as most are in a
+    /// stripped file, does not belong to the one before it.
+    fn symbol(&self, address: u64) -> Option<&str> {
+        let symbol = self.loader.find_symbol_info(address)?;
+        let length = self.lengths.get(&symbol.address()).copied();
+        belongs(symbol.address(), length, address).then_some(symbol.name())
+    }
+}
+
+/// Whether an address is within what a symbol stands for; of some the length is not known.
+fn belongs(from: u64, length: Option<u64>, address: u64) -> bool {
+    length.is_none_or(|length| address.wrapping_sub(from) < length)
+}
+
+fn lengths<'data>(file: &impl Object<'data>) -> HashMap<u64, u64> {
+    let mut lengths = HashMap::new();
+    let with_length =
+        file.symbols().chain(file.dynamic_symbols()).filter(|symbol| symbol.size() > 0);
+    for symbol in with_length.take(SYMBOLS_MAX) {
+        let length = lengths.entry(symbol.address()).or_insert(0);
+        *length = symbol.size().max(*length);
+    }
+    lengths
+}
+
 /// A file with its symbols.
 struct File {
-    own: Option<Loader>,
-    debug: Option<Loader>,
+    own: Option<Tables>,
+    debug: Option<Tables>,
     segments: Vec<(u64, u64, u64)>,
 }
 
@@ -84,7 +126,8 @@ impl Symbols {
         let Some(Some(file)) = self.files.get(&place.path) else { return Symbol::default() };
         let Some(address) = file.address(place) else { return Symbol::default() };
         let mut symbol = Symbol::default();
-        for loader in [&file.debug, &file.own].into_iter().flatten() {
+        for tables in [&file.debug, &file.own].into_iter().flatten() {
+            let loader = &tables.loader;
             if symbol.line.is_none()
                 && let Ok(Some(location)) = loader.find_location(address)
                 && let (Some(name), Some(line)) = (location.file, location.line)
@@ -100,7 +143,7 @@ impl Symbols {
                 symbol.function = Some(short(&name));
             }
             if symbol.function.is_none()
-                && let Some(name) = loader.find_symbol(address)
+                && let Some(name) = tables.symbol(address)
             {
                 symbol.function = Some(short(&addr2line::demangle_auto(name.into(), None)));
             }
@@ -162,8 +205,8 @@ fn open(path: &Path) -> Option<File> {
         candidates.push(Path::new(DEBUG).join(below).join(name));
     }
     let debug = candidates.iter().find(|candidate| *candidate != path && is_file(candidate));
-    let debug = debug.and_then(|debug| Loader::new(debug).ok());
-    Some(File { own: Loader::new(path).ok(), debug, segments })
+    let debug = debug.and_then(|debug| Tables::open(debug));
+    Some(File { own: Tables::open(path), debug, segments })
 }
 
 #[cfg(test)]
@@ -180,6 +223,15 @@ mod tests {
         let place = Place { path: path.as_os_str().as_bytes().into(), at, is_loaded: true };
         let symbol = Symbols::default().of(&place, false);
         assert!(symbol.function.unwrap().contains("our_own_functions_are_found"));
+    }
+
+    #[test]
+    fn what_lies_behind_a_function_is_not_its_own() {
+        assert!(belongs(100, Some(20), 100) && belongs(100, Some(20), 119));
+        assert!(!belongs(100, Some(20), 120) && !belongs(100, Some(20), 99));
+        assert!(belongs(100, None, 5000), "written in assembly");
+        let tables = Tables::open(&std::env::current_exe().unwrap()).unwrap();
+        assert!(tables.lengths.len() > 100);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::handler::Handler;
 use crate::operations::OPERATIONS_FIRST;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
-use crate::shape::{Again, Arg, ArgKind, Dir, Len, Of, OpenFlags, Pointer, Syscall};
+use crate::shape::{Again, Arg, ArgKind, Behind, Dir, Gives, Len, Of, OpenFlags, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, PLACES, ROWS, place};
 
 /// How to find the bytes of an operation.
@@ -24,8 +24,12 @@ pub enum How {
     Msghdr,
     /// An array of message headers.
     Mmsghdr,
+    /// In an array of message headers: how much was sent or received of each.
+    Lengths,
     /// A struct and the memory it points to (as part CONTENT).
     Holder(Pointer),
+    /// A number that is stored where a struct says (as part CONTENT).
+    Behind(Behind),
 }
 
 /// One memory range to copy.
@@ -152,14 +156,33 @@ const fn compile(args: &[Arg]) -> Row {
     let mut i = 0;
     while i < args.len() {
         if let Some(op) = op_of(i as u8, args[i].kind) {
-            row.ops[row.nops as usize] = op;
-            row.nops += 1;
-            row.has_in |= matches!(op.dir, Dir::In | Dir::InOut) || op.has_room();
-            row.has_out |= !matches!(op.dir, Dir::In);
+            row = with_op(row, op);
+            if let Some(op) = also_out(op) {
+                row = with_op(row, op);
+            }
+            if args[i].told_on_error {
+                row = with_op(row, Op { dir: Dir::OutOnError, ..op });
+            }
         }
         i += 1;
     }
     row
+}
+
+const fn with_op(mut row: Row, op: Op) -> Row {
+    row.ops[row.nops as usize] = op;
+    row.nops += 1;
+    row.has_in |= matches!(op.dir, Dir::In | Dir::InOut) || op.has_room();
+    row.has_out |= !matches!(op.dir, Dir::In);
+    row
+}
+
+/// What the kernel writes besides into memory that an operation is about.
+const fn also_out(op: Op) -> Option<Op> {
+    match op.how {
+        How::Mmsghdr => Some(Op { dir: Dir::Out, how: How::Lengths, ..op }),
+        _ => None,
+    }
 }
 
 const fn compile_rows() -> [Row; PLACES] {
@@ -173,6 +196,11 @@ const fn compile_rows() -> [Row; PLACES] {
             let Some(place) = place(call.nr as u64) else { panic!("no place") };
             assert!(!rows[place].known, "two rows for one number");
             let mut row = compile(call.args);
+            if let Gives::ObjectBehind(_, behind) = call.gives {
+                assert!(call.variants.is_empty(), "variants would not give it");
+                let how = How::Behind(behind);
+                row = with_op(row, Op { arg: 0, dir: Dir::Out, how, len: Len::Fixed(4) });
+            }
             row.handler = handler_of(call);
             row.is_given = matches!(call.again, Again::Given);
             if call.open.is_some() {

@@ -47,6 +47,11 @@ impl Mapping {
         self.fd.is_some() && !self.is_executable && !self.is_of_program
     }
 
+    /// Returns true if a program or library is mapped.
+    pub fn is_code(&self) -> bool {
+        self.fd.is_some() && !self.is_data()
+    }
+
     /// Returns true if writing to the mapping would change the file, now or once it is writable.
     pub fn may_change_file(&self) -> bool {
         self.is_shared && self.fd.is_some()

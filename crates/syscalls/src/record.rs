@@ -192,7 +192,14 @@ pub mod part {
     pub const ORIGIN: u8 = 9;
     /// Of an image that is recorded for a re-execution: its stack, from the stack pointer to the end.
     pub const STACK: u8 = 10;
+    /// Of one message of several: how much of it was sent or received, a 32-bit number.
+    pub const LENGTH: u8 = 11;
 }
+
+/// Size of a `struct mmsghdr`.
+pub const MESSAGE_BYTES: u64 = 64;
+/// Where it has how much of its message was sent or received.
+pub const MESSAGE_LENGTH_AT: u64 = 56;
 
 /// Maximum size of a DATA record of part SNAPSHOT.
 pub const SNAPSHOT_WINDOW_BYTES: u64 = 1 << 20;

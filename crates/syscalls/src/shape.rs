@@ -212,6 +212,8 @@ pub struct Arg {
     pub kind: ArgKind,
     /// Its use, where the type does not say it.
     pub operand: Operand,
+    /// The kernel also writes to it if the call fails: a size that would do, the time left.
+    pub told_on_error: bool,
 }
 
 /// Use of an argument by the call.
@@ -321,6 +323,15 @@ pub fn of_set(args: &[Arg], wanted: &'static FlagSet) -> Option<u8> {
     args.iter().zip(0u8..).find(|(arg, _)| arg.is_of_set(wanted)).map(|(_, number)| number)
 }
 
+/// A 32-bit number that the kernel stores where the struct in the first argument says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Behind {
+    /// Place of the address in the struct.
+    pub at: u8,
+    /// It is stored if the bit with this number is set in the struct's first word.
+    pub bit: u8,
+}
+
 /// Files that the descriptors lead to which a call returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gives {
@@ -328,6 +339,8 @@ pub enum Gives {
     ByPath,
     /// An object of the kernel, by its name in /proc.
     Object(&'static str),
+    /// An object of the kernel, by its name in /proc, whose number is stored where a struct says.
+    ObjectBehind(&'static str, Behind),
     /// A detached tree of mounts.
     Mounts,
     /// A file in memory, with the name in its first argument.

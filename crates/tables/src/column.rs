@@ -1,8 +1,12 @@
 //! Columns of unwritten rows in Parquet's representation: values, and levels that encode nulls and
 //! lists.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use crate::levels::Levels;
 use crate::schema::{Field, Type};
@@ -278,13 +282,15 @@ fn distinct<T>(values: &[T], number: impl Fn(&T) -> u64) -> usize {
     count
 }
 
-/// Memory overhead of a distinct text: an entry of the map, and a second copy.
-const TEXT_BYTES: usize = 120;
+/// Memory overhead of a distinct text: an entry of the table, and where the text ends.
+const TEXT_BYTES: usize = 40;
 
 /// Texts, each distinct one stored once.
 #[derive(Default)]
 pub struct Texts {
-    known: HashMap<Box<[u8]>, u32>,
+    /// Hash and index of each distinct text.
+    known: HashTable<(u64, u32)>,
+    hashes: RandomState,
     /// The distinct texts in UTF-8.
     pub all: Packed,
     /// Index of each row's text.
@@ -304,16 +310,24 @@ impl Texts {
         }
         self.last.clear();
         self.last.extend_from_slice(text);
-        if let Some(&code) = self.known.get(text) {
-            return self.repeat(code);
-        }
-        let code = self.all.ends.len() as u32;
-        match std::str::from_utf8(text) {
-            Ok(_) => self.all.push(text),
-            Err(_) => self.all.push(escaped(text).as_bytes()),
-        }
-        self.known.insert(text.into(), code);
-        self.bytes += 2 * text.len() + TEXT_BYTES;
+        let text = match std::str::from_utf8(text) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => Cow::Owned(escaped(text)),
+        };
+        let (text, all) = (text.as_bytes(), &mut self.all);
+        let hash = self.hashes.hash_one(text);
+        let is_it =
+            |&(of, code): &(u64, u32)| of == hash && all.bytes[all.range(code as usize)] == *text;
+        let code = match self.known.entry(hash, is_it, |&(of, _)| of) {
+            Entry::Occupied(entry) => entry.get().1,
+            Entry::Vacant(entry) => {
+                let code = all.ends.len() as u32;
+                entry.insert((hash, code));
+                all.push(text);
+                self.bytes += text.len() + TEXT_BYTES;
+                code
+            }
+        };
         self.repeat(code);
     }
 

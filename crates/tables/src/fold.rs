@@ -147,7 +147,11 @@ impl<'a> Tables<'a> {
         if !is_decoded {
             return bytes;
         }
-        let decoded = decode::decode(call, &moment.view(), contents, LIMITS);
+        // The tables of single calls alone show what the arguments point to.
+        let decoded = match choice.table {
+            Some(Kind::Calls | Kind::Files) => decode::decode_registers(call, &moment.view()),
+            _ => decode::decode(call, &moment.view(), contents, LIMITS),
+        };
         let seen = Seen {
             moment,
             call,

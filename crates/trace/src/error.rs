@@ -97,7 +97,8 @@ pub enum ReadError {
     /// Sorting the events would need more memory than is allowed.
     #[error(
         "the blocks of too many threads overlap at time stamp {tsc}: to put their events in order \
-         would take more than {max} bytes of memory; no recording looks like that"
+         would take more than {} MiB of memory; no recording looks like that",
+        .max >> 20
     )]
     Overlap {
         /// Time stamp at which that happened.

@@ -380,6 +380,11 @@ pub static ROWS: [EventRow; 18] = [
                 FieldType::U32,
                 "the recorder's process id, as the kernel has it; 0: unknown",
             ),
+            of_v2(
+                "missing",
+                FieldType::U8,
+                "what may be missing of what threads did: 0 nothing, 1 what happened on other CPUs, 2 any switch",
+            ),
         ],
     },
     EventRow {
@@ -390,7 +395,9 @@ pub static ROWS: [EventRow; 18] = [
         producer: "the recorder, with --rerunnable",
         about: "a process is about to map a file, or the kernel has at an exec; its part `thread` says \
                 which thread, 0 the kernel, and `buffers` what it maps, unless that is a program or \
-                a library",
+                a library, or more than 64 MiB; of a mapping of more than that with holes there is an \
+                event for each piece between them; of a program or library that has not changed since \
+                it was told last, the call has the identity instead",
         fields: &[
             of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
             of_v2("device", FieldType::U64, "the file's device"),

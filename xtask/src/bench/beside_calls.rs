@@ -24,6 +24,12 @@ pub const ALL: &[Workload] = &[
     Workload { name: "fio-psync-4-threads", command: |_| threads(4), ..FIO_THREADS },
     Workload { name: "fio-psync-8-threads", command: |_| threads(8), ..FIO_THREADS },
     Workload {
+        name: "fio-psync-4-threads-serialized",
+        options: &["--rerunnable", "--serialize"],
+        command: |_| threads(4),
+        ..FIO_THREADS
+    },
+    Workload {
         name: "lmdb-write",
         command: |bench| bench.lmdb(&["write"]),
         before_each: |bench| bench.remove(&["lmdb.data"]),

@@ -188,6 +188,22 @@ const CALLS: &[Workload] = &[
         },
         ..PLAIN
     },
+    // The same again, so that the program can be executed again.
+    Workload {
+        name: "getppid-rerunnable",
+        options: &["--rerunnable"],
+        prepare: build_loops,
+        command: |bench| bench.loops(&["getppid", "5000000"]),
+        ..PLAIN
+    },
+    Workload {
+        name: "gcc-rerunnable",
+        needs: &["gcc"],
+        options: &["--rerunnable"],
+        prepare: write_c,
+        command: |_| words(&["gcc", "-O2", "-c", "large.c", "-o", "large.o"]),
+        ..PLAIN
+    },
     Workload {
         name: "pgbench",
         needs: &["postgresql"],

@@ -13,6 +13,7 @@ use trace::Trace;
 use crate::{pager, source, terminal};
 use render::amounts::{counted, show_count, show_size, show_time};
 use stats::overview::{self, End, Gap, Loss, MappedTimes, Overview, UpTo};
+use stats::same_device;
 
 /// Limit for the problems in the text output.
 const PROBLEMS_SHOWN: usize = 20;
@@ -130,11 +131,12 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
         };
         let t = totals;
         let counts = [t.calls_made, t.calls_read, t.calls_written, report.calls];
-        let [made, read, written, file] = counts;
+        let [made, read, written, file] = counts.map(show_count);
         let text = format!("calls made {made}, read {read}, written {written}, in the file {file}");
         line(out, "", &format!("{}{text}", equal(&counts)));
         let (published, read) = (t.ring_bytes_published, t.ring_bytes_read);
-        let text = format!("bytes handed to the recorder {published}, taken by it {read}");
+        let [handed, taken] = [published, read].map(show_count);
+        let text = format!("bytes handed to the recorder {handed}, taken by it {taken}");
         line(out, "", &format!("{}{text}", equal(&[published, read])));
     } else {
         let at = show_time(overview.span_ns);
@@ -159,12 +161,7 @@ fn proof(out: &mut String, trace: &Trace, overview: &Overview, verified: bool) {
         line(out, "unreadable", error);
     }
     if overview.shared_device {
-        line(
-            out,
-            "warning",
-            "the trace lay on the same device as files that the program used: writing it took \
-             part of that device's speed; record to another disk to measure",
-        );
+        line(out, "warning", same_device::SAID);
     }
 }
 

@@ -6,7 +6,9 @@ use predict::run::Means;
 use predict::{Configuration, Limits, Measured};
 use render::amounts::{show_size, show_time};
 use render::json::{Json, text};
+use stats::same_device;
 
+use super::recorded::Recorded;
 use crate::failure::Failure;
 use crate::units::{size_word, time_word};
 
@@ -14,6 +16,12 @@ use crate::units::{size_word, time_word};
 const CHANGED: usize = 3;
 /// In the JSON.
 const CHANGED_IN_JSON: usize = 20;
+
+/// Where the time and the computed time stand in a row.
+const TIME_AT: usize = 5;
+const USER_AT: usize = 7;
+/// What being recorded took is told from this share of the run on.
+const TOLD_SHARE: f64 = 0.01;
 
 /// Shorter waits for the outside are not told of.
 const OUTSIDE_S: f64 = 0.001;
@@ -81,6 +89,20 @@ impl Prediction {
         self.configuration.memory.map_or("-".into(), size_word)
     }
 
+    /// Returns the predicted time over that of the recorded run, less one.
+    fn change(&self, recorded: &Recorded) -> Option<f64> {
+        let predicted = median(&self.runs)?.seconds;
+        (recorded.seconds > 0.0).then(|| predicted / recorded.seconds - 1.0)
+    }
+
+    /// Whether the times of its runs and of those of another one, predicted alike, are apart no further
+    /// than each of them spreads.
+    fn is_within_spread_of(&self, other: &Prediction) -> bool {
+        let ((low, high), (other_low, other_high)) = (spread(&self.runs), spread(&other.runs));
+        let have_spread = self.runs.len() > 1 && other.runs.len() > 1;
+        self.method == other.method && have_spread && low <= other_high && other_low <= high
+    }
+
     /// Returns predicted over actual time, less one.
     fn error(&self) -> Option<f64> {
         let (predicted, actual) = (median(&self.runs)?.seconds, median(&self.actual)?.seconds);
@@ -97,11 +119,11 @@ impl Prediction {
     }
 }
 
-/// Returns the run in the middle by time.
+/// Returns the run in the middle by time; of two in the middle the faster one, to which less has happened.
 fn median(runs: &[Measured]) -> Option<&Measured> {
     let mut order: Vec<&Measured> = runs.iter().collect();
     order.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    order.get(order.len() / 2).copied()
+    order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
 /// Returns the shortest and the longest time.
@@ -126,43 +148,98 @@ fn limits_in_words(limits: &Limits) -> String {
 pub struct Report {
     /// Host and begin of the recording.
     pub recording: (String, u64),
+    /// What the recorded run took.
+    pub recorded: Recorded,
     /// What was cached in the beginning.
     pub cache: &'static str,
     /// One for each configuration and method.
     pub predictions: Vec<Prediction>,
 }
 
-const HEAD: [&str; 10] =
-    ["on", "memory", "limits", "set by", "method", "predicted", "user", "system", "disk", "actual"];
+const HEAD: [&str; 12] = [
+    "on",
+    "memory",
+    "limits",
+    "set by",
+    "method",
+    "time",
+    "to recorded",
+    "user",
+    "system",
+    "disk",
+    "actual",
+    "error",
+];
 
 impl Report {
-    fn recorded_s(&self) -> Option<f64> {
-        self.predictions.iter().flat_map(|one| &one.runs).find_map(|run| run.recorded_s)
-    }
-
     /// Prints the table.
     pub fn text(&self) -> Result<(), Failure> {
         let mut out = io::BufWriter::new(io::stdout().lock());
-        if let Some(recorded) = self.recorded_s() {
-            writeln!(
-                out,
-                "the recording took {recorded:.3} s; page cache {} at first",
-                self.cache
-            )?;
-        }
+        writeln!(out, "page cache {} at first", self.cache)?;
         let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(ToString::to_string).collect()];
-        rows[0].push("error".into());
-        rows.extend(self.predictions.iter().map(row));
+        rows.push(recorded_row(&self.recorded));
+        rows.extend(self.predictions.iter().map(|one| row(one, &self.recorded)));
         let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
         for row in &rows {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
             writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }
+        self.about_recorded(&mut out)?;
         for one in &self.predictions {
             remarks(&mut out, one)?;
         }
+        self.without_difference(&mut out)?;
         Ok(out.flush()?)
+    }
+
+    /// Says what to know of the recorded run before something is compared with it.
+    fn about_recorded(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Recorded { seconds, recording_s, waited_s, unknown_s, same_device, .. } = self.recorded;
+        let is_told = |part: f64| part >= seconds * TOLD_SHARE && part > 0.0;
+        let replays = self.predictions.iter().any(|one| one.method == "replay" && one.is_there());
+        if replays && self.recorded.user_s.is_none() {
+            writeln!(
+                out,
+                "recorded: what it computed in {unknown_s:.3} s between its calls is not known: a replay leaves \
+                 it out, and may be too fast by that"
+            )?;
+        }
+        if is_told(recording_s) {
+            writeln!(out, "recorded: {recording_s:.3} s of that went to being recorded")?;
+        }
+        if is_told(waited_s) && self.predictions.iter().any(|one| one.method == "replay") {
+            let what = "waits for time to pass, peers or terminals, which a replay leaves out";
+            writeln!(out, "recorded: {waited_s:.3} s of that were {what}")?;
+        }
+        if same_device {
+            writeln!(out, "recorded: {}", same_device::SAID)?;
+        }
+        Ok(())
+    }
+
+    /// Names the configurations whose times do not differ by more than their runs do.
+    fn without_difference(&self, out: &mut dyn Write) -> io::Result<()> {
+        for (at, one) in self.predictions.iter().enumerate() {
+            let alike = self.within_spread(at, one);
+            if !alike.is_empty() {
+                let (name, method) = (one.name(), one.method);
+                let alike = alike.join(", ");
+                writeln!(out, "{name}, {method}: no difference beyond the spread to {alike}")?;
+            }
+        }
+        let single = self.predictions.iter().filter(|one| one.runs.len() == 1).count();
+        if single > 1 {
+            let text = "one run each: whether a difference is more than chance is not known; --repeat 3 says";
+            writeln!(out, "{text}")?;
+        }
+        Ok(())
+    }
+
+    /// Names the later configurations whose times are not beyond the spread.
+    fn within_spread(&self, at: usize, one: &Prediction) -> Vec<String> {
+        let later = self.predictions.iter().skip(at + 1);
+        later.filter(|other| one.is_within_spread_of(other)).map(Prediction::name).collect()
     }
 
     /// Prints one object.
@@ -173,11 +250,29 @@ impl Report {
                     json.key("host").str(&self.recording.0);
                     json.key("began_ns").uint(self.recording.1);
                 });
-                json.key("recorded_s");
-                optional(json, self.recorded_s());
+                json.key("recorded_s").float(self.recorded.seconds);
+                json.key("recorded").object(|json| {
+                    json.key("seconds").float(self.recorded.seconds);
+                    json.key("user_s");
+                    optional(json, self.recorded.user_s);
+                    json.key("unknown_s").float(self.recorded.unknown_s);
+                    json.key("recording_s").float(self.recorded.recording_s);
+                    json.key("waited_s").float(self.recorded.waited_s);
+                    json.key("same_device").bool(self.recorded.same_device);
+                });
                 json.key("cache").str(self.cache);
                 json.key("predictions").array(|json| {
-                    self.predictions.iter().for_each(|one| json.object(|json| write(json, one)));
+                    for (at, one) in self.predictions.iter().enumerate() {
+                        json.object(|json| {
+                            write(json, one);
+                            json.key("change");
+                            optional(json, one.change(&self.recorded));
+                            let alike = self.within_spread(at, one);
+                            json.key("within_spread_of").array(|json| {
+                                alike.iter().for_each(|name| json.str(name));
+                            });
+                        });
+                    }
                 });
             });
         });
@@ -187,7 +282,30 @@ impl Report {
     }
 }
 
-fn row(one: &Prediction) -> Vec<String> {
+/// The first row: with what the others are compared.
+fn recorded_row(recorded: &Recorded) -> Vec<String> {
+    let mut row = vec!["recorded".to_string()];
+    row.resize(HEAD.len(), "-".into());
+    row[TIME_AT] = format!("{:.3} s", recorded.seconds);
+    if let Some(user_s) = recorded.user_s {
+        row[USER_AT] = format!("{user_s:.3} s");
+    }
+    row
+}
+
+/// By how much a prediction is more or less than recorded.
+fn change(one: &Prediction, recorded: &Recorded) -> String {
+    let (low, high) = spread(&one.runs);
+    match one.change(recorded) {
+        None => "-".into(),
+        Some(_) if one.runs.len() > 1 && (low..=high).contains(&recorded.seconds) => {
+            "within spread".into()
+        }
+        Some(change) => format!("{:+.1}%", change * 100.0),
+    }
+}
+
+fn row(one: &Prediction, recorded: &Recorded) -> Vec<String> {
     let limits = limits_in_words(&one.configuration.limits);
     let mut row = vec![
         one.configuration.place.to_string(),
@@ -204,6 +322,7 @@ fn row(one: &Prediction) -> Vec<String> {
         })
     };
     row.push(times(&one.runs));
+    row.push(change(one, recorded));
     match median(&one.runs) {
         Some(run) => row.extend([
             format!("{:.3} s", run.user_s),
@@ -228,17 +347,19 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
     }
     let different = one.different();
     if different > 0 {
-        writeln!(out, "{name}: {different} results did not match the recording")?;
+        writeln!(out, "{name}: {different} results and files did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
     if different == 0 {
-        writeln!(out, "{name}: all results that were compared are as recorded")?;
+        writeln!(out, "{name}: all results and files that were compared are as recorded")?;
     }
     if let Some([recorded, counted]) = run.outside_s.filter(|[recorded, _]| *recorded >= OUTSIDE_S)
     {
         let counts =
             if counted > 0.0 { "in the time" } else { "not in the time: --stimuli recorded" };
-        writeln!(out, "{name}: it waited {recorded:.3} s for the outside when recorded, {counts}")?;
+        let told =
+            format!("its threads waited {recorded:.3} s in all for the outside when recorded");
+        writeln!(out, "{name}: {told}, {counts}")?;
     }
     disk(out, &name, run)?;
     let changed = run.changed_most(CHANGED);
@@ -337,4 +458,85 @@ fn measured(json: &mut Json<'_>, runs: &[Measured]) {
     json.key("disk_read_bytes").optional_uint(moved.map(|moved| moved[0]));
     json.key("disk_written_bytes").optional_uint(moved.map(|moved| moved[1]));
     json.key("runs").array(|json| runs.iter().for_each(|run| json.float(run.seconds)));
+}
+
+#[cfg(test)]
+mod tests {
+    use predict::Place;
+
+    use super::*;
+
+    fn prediction(on: &str, seconds: &[f64]) -> Prediction {
+        let place = Place::parse(on).expect("a place");
+        let configuration = Configuration { place, memory: None, limits: Limits::default() };
+        let mut one = Prediction::new(configuration, Means::None, "replay");
+        for &seconds in seconds {
+            one.add(Ok(Measured { seconds, ..Measured::default() }));
+        }
+        one
+    }
+
+    fn report(predictions: Vec<Prediction>) -> Report {
+        let waited_s = 0.5;
+        let recorded = Recorded {
+            seconds: 2.0,
+            user_s: Some(0.5),
+            unknown_s: 0.3,
+            tells_computing: true,
+            recording_s: 0.1,
+            waited_s,
+            same_device: true,
+        };
+        Report { recording: ("h".into(), 7), recorded, cache: "warm", predictions }
+    }
+
+    fn remarks_of(report: &Report) -> String {
+        let mut out = Vec::new();
+        report.about_recorded(&mut out).unwrap();
+        report.without_difference(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_recorded_run_comes_first_and_others_are_compared_with_it() {
+        let row = recorded_row(&report(Vec::new()).recorded);
+        assert_eq!((&row[0][..], &row[TIME_AT][..]), ("recorded", "2.000 s"));
+        assert_eq!((HEAD[TIME_AT], HEAD[USER_AT], &row[USER_AT][..]), ("time", "user", "0.500 s"));
+        let recorded = report(Vec::new()).recorded;
+        let change = |seconds: &[f64]| super::change(&prediction("tmpfs", seconds), &recorded);
+        assert_eq!(change(&[2.2, 2.3, 2.4]), "+15.0%");
+        assert_eq!(change(&[1.9, 2.0, 2.4]), "within spread");
+        assert_eq!(change(&[1.0]), "-50.0%");
+        assert_eq!(change(&[]), "-");
+        assert_eq!(super::row(&prediction("tmpfs", &[1.0]), &recorded).len(), HEAD.len());
+    }
+
+    #[test]
+    fn the_run_in_the_middle_of_an_even_number_is_the_faster_one() {
+        let seconds = |all: &[f64]| median(&prediction("tmpfs", all).runs).map(|run| run.seconds);
+        assert_eq!(seconds(&[2.0, 1.0]), Some(1.0));
+        assert_eq!(seconds(&[4.0, 1.0, 3.0, 2.0]), Some(2.0));
+        assert_eq!((seconds(&[3.0, 1.0, 2.0]), seconds(&[])), (Some(2.0), None));
+    }
+
+    #[test]
+    fn times_within_the_spread_are_no_difference() {
+        let said = remarks_of(&report(vec![
+            prediction("ext4", &[2.0, 2.2, 2.4]),
+            prediction("xfs", &[2.3, 2.5, 2.6]),
+            prediction("tmpfs", &[1.0, 1.1, 1.2]),
+        ]));
+        let alike = "ext4, replay: no difference beyond the spread to xfs\n";
+        assert!(said.contains(alike) && said.matches("no difference").count() == 1, "{said}");
+        assert!(said.contains("0.100 s of that went to being recorded"), "{said}");
+        assert!(said.contains("0.500 s of that were waits for time"), "{said}");
+        assert!(said.contains("recorded: the trace lay on the same device"), "{said}");
+        assert!(!said.contains("not known"), "{said}");
+        let mut partly = report(vec![prediction("ext4", &[2.0])]);
+        partly.recorded.user_s = None;
+        let said = remarks_of(&partly);
+        assert!(said.contains("in 0.300 s between its calls is not known"), "{said}");
+        let said = remarks_of(&report(vec![prediction("ext4", &[2.0]), prediction("xfs", &[2.0])]));
+        assert!(said.contains("one run each") && !said.contains("no difference"), "{said}");
+    }
 }

@@ -10,7 +10,6 @@ use recorder::Choice;
 use render::origin::{CALL, PATH};
 use ring::Mappings;
 
-use super::habits::Habits;
 use super::stack;
 use super::whom::Whom;
 use crate::units;
@@ -233,8 +232,9 @@ pub struct Args {
     #[arg(long)]
     pub summary: bool,
 
-    #[command(flatten)]
-    pub habits: Habits,
+    /// Children are always followed: what users of strace type changes nothing.
+    #[arg(short = 'f', long = "follow-forks", hide = true, action = clap::ArgAction::Count)]
+    pub follow_forks: u8,
 
     /// Print no summary and no warnings
     #[arg(short, long, conflicts_with = "summary")]
@@ -242,7 +242,7 @@ pub struct Args {
 
     /// The program to record, and its arguments
     #[arg(
-        required_unless_present_any = ["kernel", "system", "pid", "calls", "counts"],
+        required_unless_present_any = ["kernel", "system"],
         trailing_var_arg = true,
         value_name = "PROGRAM"
     )]

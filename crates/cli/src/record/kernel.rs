@@ -10,7 +10,7 @@ use recorder::{KernelEvents, Options, Whose, host};
 use super::args::Args;
 use super::destination::{create, writer_options};
 use super::summary;
-use super::whom;
+use super::whom::{self, Whom};
 use crate::failure::Failure;
 use crate::message;
 
@@ -50,6 +50,11 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
     let Some(mut events) = args.kernel_events() else { return Ok(None) };
     let refused = |error: ftrace::Error| Failure::Recorder(error.to_string());
     let (conditions, cpus) = whom::conditions(&args.kernel_for).map_err(Failure::Recorder)?;
+    if args.command.is_empty() && args.kernel_for.contains(&Whom::Program) {
+        let text =
+            "--kernel-for program: there is no PROGRAM; without --kernel-for all is recorded";
+        return Err(Failure::Usage(text.into()));
+    }
     let whose = if args.is_whole_machine() { Whose::All } else { Whose::Followed(conditions) };
     // Of a program, the agent records the calls.
     if args.command.is_empty() && events.iter().any(|word| word == classes::DEFAULT) {
@@ -73,6 +78,11 @@ pub fn begin(args: &Args) -> Result<Option<Kernel>, Failure> {
     }
     if tracefs.is_only_read() && !args.quiet {
         message::note("tracefs can only be read, so events of the kernel come by perf_event_open");
+    }
+    if kernel.are_of_nobody() && !args.quiet {
+        let words: Vec<String> = args.kernel_for.iter().map(ToString::to_string).collect();
+        let words = words.join(",");
+        message::warn(&format!("no thread is one of --kernel-for {words} so far"));
     }
     let missing = kernel.missing();
     // The classes name events that no kernel has all of.

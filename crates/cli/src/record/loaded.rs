@@ -11,20 +11,20 @@ use recorder::{Handle, host, start_thread};
 use rerun::{Loaded, hash_of};
 use ring::answer;
 use supervisor::{Answer, Asked};
-use syscalls::abi::memory::{MAP_DENYWRITE, PROT_EXEC};
 
-/// Device, inode, size and time of the last change.
+/// Device, inode, size and time of the last change, which nobody can set.
 type Key = (u64, u64, u64, i64, i64);
 
-/// Maximum size of a mapping whose bytes are stored.
+/// Maximum number of bytes of a mapping that are stored, and of pieces between holes.
 const STORED_MAX: u64 = 64 << 20;
+const PIECES_MAX: usize = rerun::PIECES_MAX;
 
 /// A mapping that a thread is about to make.
 struct Mapping {
     tid: i32,
     process: u32,
     thread: u32,
-    /// The arguments of the request.
+    /// The arguments of the call.
     args: [u64; 6],
     /// Lets it go on.
     answer: Answer,
@@ -53,6 +53,43 @@ pub struct LoadedFiles {
 #[derive(Default)]
 struct Known(HashMap<Key, Vec<u8>>);
 
+/// The offsets and lengths of what is stored of a range of a file; `None` if that is too much. What is
+/// large is stored without its holes.
+fn stored(file: &File, offset: u64, len: u64) -> Option<Vec<(u64, u64)>> {
+    if len <= STORED_MAX {
+        return Some(vec![(offset, len)]);
+    }
+    let end = i64::try_from(offset.checked_add(len)?).ok()?;
+    let next = |at: i64, what: i32| {
+        // SAFETY: takes numbers; the descriptor is ours.
+        let found = unsafe { libc::lseek(file.as_raw_fd(), at, what) };
+        match found {
+            // Behind the last data there is none.
+            -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) => Some(end),
+            -1 => None,
+            found => Some(found.min(end)),
+        }
+    };
+    let (mut at, mut bytes, mut pieces) = (i64::try_from(offset).ok()?, 0, Vec::new());
+    while at < end {
+        let from = next(at, libc::SEEK_DATA)?.max(at);
+        at = next(from, libc::SEEK_HOLE)?.max(from);
+        if at > from {
+            pieces.push((from.unsigned_abs(), (at - from).unsigned_abs()));
+            bytes += (at - from).unsigned_abs();
+        } else if from < end {
+            return None;
+        }
+        if bytes > STORED_MAX || pieces.len() > PIECES_MAX {
+            return None;
+        }
+    }
+    if pieces.is_empty() {
+        pieces.push((offset, 0));
+    }
+    Some(pieces)
+}
+
 impl LoadedFiles {
     /// Begins to note files.
     pub fn start(handle: Handle) -> std::io::Result<LoadedFiles> {
@@ -62,8 +99,8 @@ impl LoadedFiles {
             for wanted in asked {
                 match wanted {
                     Wanted::Mapping(mapping) => {
-                        known.mapped(&handle, &mapping);
-                        mapping.answer.give(answer::DONE);
+                        let is_told = known.mapped(&handle, &mapping).is_some();
+                        mapping.answer.give(if is_told { answer::DONE } else { answer::REFUSED });
                     }
                     Wanted::Image(image) => known.image(&handle, &image),
                 }
@@ -106,25 +143,37 @@ impl Known {
         }
     }
 
-    fn mapped(&mut self, handle: &Handle, mapping: &Mapping) {
-        let [fd, prot, flags, len, offset, _] = mapping.args;
-        let link = PathBuf::from(format!("/proc/{}/fd/{fd}", mapping.tid));
-        let Ok(path) = std::fs::read_link(&link) else { return };
-        let Some((loaded, file)) = self.look(&path, &link) else { return };
+    /// `None`: nothing was told.
+    fn mapped(&mut self, handle: &Handle, mapping: &Mapping) -> Option<()> {
+        let [_, len, _, _, fd, offset] = mapping.args;
+        let link = PathBuf::from(format!("/proc/{}/fd/{}", mapping.tid, fd as i32));
+        let path = std::fs::read_link(&link).ok()?;
+        let (loaded, file) = self.look(&path, &link)?;
         let (process, thread) = (mapping.process, mapping.thread);
         let loaded = Loaded { process, thread, offset, ..loaded };
         // Programs and libraries are loaded from their files again; other files may have changed until
         // then, by the program itself.
-        let is_code = prot & PROT_EXEC != 0 || flags & MAP_DENYWRITE != 0;
-        if let Some(file) = file.filter(|_| !is_code && len <= STORED_MAX) {
-            let len = len.min(loaded.size.saturating_sub(offset));
+        let is_code = syscalls::mapping::Mapping::of(&mapping.args).is_code();
+        let len = len.min(loaded.size.saturating_sub(offset));
+        let stored = file.filter(|_| !is_code).and_then(|file| {
+            let pieces = stored(&file, offset, len)?;
+            Some((file, pieces))
+        });
+        let Some((file, pieces)) = stored else {
+            handle.event(loaded.event(host::tsc(), 0));
+            return Some(());
+        };
+        for (offset, len) in pieces {
             let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-            let read = file.read_exact_at(&mut bytes, offset);
-            if read.is_ok() && handle.event_with_bytes(loaded.event(host::tsc(), len), bytes) {
-                return;
+            // What is not there is none of the bytes that are mapped.
+            if file.read_exact_at(&mut bytes, offset).is_err() {
+                handle.event(loaded.event(host::tsc(), 0));
+                return Some(());
             }
+            let loaded = Loaded { offset, ..loaded.clone() };
+            handle.event_with_bytes(loaded.event(host::tsc(), len), bytes);
         }
-        handle.event(loaded.event(host::tsc(), 0));
+        Some(())
     }
 
     /// Looks at a file, and opens it if it is a regular one. `at` leads to it, `path` is its name.
@@ -137,7 +186,7 @@ impl Known {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(at).ok()?;
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-        let time = (metadata.mtime(), metadata.mtime_nsec());
+        let time = (metadata.ctime(), metadata.ctime_nsec());
         let key = (metadata.dev(), metadata.ino(), metadata.size(), time.0, time.1);
         let hash = match self.0.get(&key) {
             Some(known) => known.clone(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use model::Conditions;
 use render::amounts::show_time;
 use stats::activity::Activities;
 use stats::calls::Calls;
@@ -135,7 +136,7 @@ fn summary(made: &[PathBuf]) -> Vec<String> {
 fn run_ns(path: &Path) -> Option<u64> {
     let trace = source::open(path).ok()?;
     let mut activities = Activities::default();
-    pass::fold_and_watch(&trace, Calls::default(), &mut activities);
+    pass::fold_and_watch(&trace, &Conditions::default(), Calls::default(), &mut activities);
     Some(activities.finish().run_ns)
 }
 

@@ -47,7 +47,7 @@ pub fn notes(summary: &Summary, path: Option<&Path>) -> Vec<String> {
     if let Some(why) = &summary.unfinished {
         notes.push(format!("the trace could not be finished: {why}"));
     }
-    let more = path.map(|path| format!("; `reenact info {}` tells more", path.display()));
+    let more = path.map(|path| format!("; `reenact info {}` says more", path.display()));
     let more = more.unwrap_or_default();
     if let Some(dangers) = summary.not_seen.dangers() {
         notes.push(format!("data not seen: {dangers}{more}"));
@@ -119,7 +119,7 @@ mod tests {
         let first_gap = Some((GapWhy::NotFollowed, "it is a 32-bit program".into()));
         let one = Summary { gaps: 1, first_gap, ..Summary::default() };
         let expected = "not complete: 1 gap: a program that cannot be followed was started: \
-                        it is a 32-bit program; `reenact info a.rnt` tells more";
+                        it is a 32-bit program; `reenact info a.rnt` says more";
         assert_eq!(lines(&one)[1..], [expected]);
         let nameless = Some((GapWhy::NotFollowed, String::new()));
         let two = Summary { gaps: 2, first_gap: nameless, ..Summary::default() };
@@ -142,7 +142,7 @@ mod tests {
         };
         let summary = Summary { not_seen, ..Summary::default() };
         let expected = "data not seen: io_uring requests, stores to mapped files (1 file); \
-                        `reenact info a.rnt` tells more";
+                        `reenact info a.rnt` says more";
         assert_eq!(lines(&summary)[1..], [expected]);
         let not_seen = NotSeen { blind: vec![blind(Way::Loads)], notes: Vec::new() };
         assert_eq!(lines(&Summary { not_seen, ..Summary::default() }).len(), 1);

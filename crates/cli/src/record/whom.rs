@@ -29,14 +29,17 @@ impl Whom {
             value.parse::<u32>().map_err(|_| format!("'{value}' in '{text}' is not a number"))
         };
         Ok(match text.split_once('=') {
+            Some(("pid", "0")) => return Err("0 is no process, but a CPU that idles".into()),
             Some(("pid", value)) => Whom::Threads(Condition::Process(number(value)?)),
             Some(("pgid", value)) => Whom::Threads(Condition::Group(number(value)?)),
             Some(("uid", value)) => {
-                let user = user(value).map_or_else(|| number(value), Ok)?;
+                let id = user(value).map_or_else(|| number(value), Ok);
+                let user = id.map_err(|_| format!("there is no user '{value}'"))?;
                 Whom::Threads(Condition::User(user))
             }
             Some(("gid", value)) => {
-                let group = group(value).map_or_else(|| number(value), Ok)?;
+                let id = group(value).map_or_else(|| number(value), Ok);
+                let group = id.map_err(|_| format!("there is no group '{value}'"))?;
                 Whom::Threads(Condition::GroupId(group))
             }
             Some(("cgroup", value)) => {
@@ -47,6 +50,9 @@ impl Whom {
                 Whom::Threads(Condition::Cgroup(cgroup(value, &mounts).into()))
             }
             Some(("cpu", value)) => Whom::Cpus(cpus(value)?),
+            None if cpus(text).is_ok() => {
+                return Err(format!("'{text}': several CPUs are joined by +, as in cpu=0+2-3"));
+            }
             _ => {
                 return Err(format!(
                     "'{text}' is none of program, pid=N, pgid=N, uid=USER, gid=GROUP, cpu=LIST, \
@@ -105,7 +111,7 @@ pub fn conditions(words: &[Whom]) -> Result<(Vec<Condition>, Vec<u32>), String> 
 
 fn cpus(list: &str) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
-    let bad = || format!("'{list}' is not a list of CPUs, such as 0,2-3");
+    let bad = || format!("'{list}' is not a list of CPUs, such as 0+2-3");
     for range in list.split('+') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
@@ -145,9 +151,18 @@ mod tests {
         assert_eq!(Whom::parse("gid=65000"), threads(Condition::GroupId(65000)));
         assert_eq!(Whom::parse("cgroup=/a"), threads(Condition::Cgroup(b"/a".into())));
         assert_eq!(Whom::parse("cpu=0+2-3"), Ok(Whom::Cpus(vec![0, 2, 3])));
-        for bad in
-            ["", "pid", "pid=x", "uid=no-such-user", "cpu=3-2", "cpu=99999", "cgroup=a", "x=1"]
-        {
+        for bad in [
+            "",
+            "pid",
+            "pid=x",
+            "pid=0",
+            "2-3",
+            "uid=no-such-user",
+            "cpu=3-2",
+            "cpu=99999",
+            "cgroup=a",
+            "x=1",
+        ] {
             assert!(Whom::parse(bad).is_err(), "{bad}");
         }
     }

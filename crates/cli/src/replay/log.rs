@@ -23,7 +23,7 @@ pub enum Told {
     Mismatch,
     /// Also those that did not match because of races, or of data that the trace does not hold.
     Raced,
-    /// Also those that were not made again.
+    /// Also those that were not made again: their recorded result was taken.
     Simulated,
     /// All calls.
     All,

@@ -193,7 +193,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     };
     writeln!(
         out,
-        "{} replayed, {} simulated; {} verified, {} not verifiable{reasons}, {} mismatched",
+        "{} replayed, {} taken from the recording instead; {} verified, {} not verifiable{reasons}, {} mismatched",
         counted(outcome.replayed, "call", "calls"),
         show_count(outcome.simulated),
         show_count(outcome.verified),
@@ -297,6 +297,10 @@ fn state_in_words(state: &FinalState) -> String {
             counted(unknown, "byte", "bytes")
         ));
     }
+    if state.left_out > 0 {
+        let changes = counted(state.left_out, "change", "changes");
+        words.push_str(&format!("; {changes} in other roots or mount namespaces not checked"));
+    }
     words
 }
 
@@ -304,8 +308,9 @@ fn state_in_words(state: &FinalState) -> String {
 fn unknown_files(state: &FinalState) -> String {
     let files = &state.unknown_files;
     let first = files.iter().take(UNKNOWN_SHOWN);
-    let named: Vec<String> =
-        first.map(|file| format!("{} in {}", file.bytes, escaped(&file.path))).collect();
+    let named: Vec<String> = first
+        .map(|file| format!("{} in {}", show_count(file.bytes), escaped(&file.path)))
+        .collect();
     match named.len() {
         0 => String::new(),
         all if all == files.len() => format!(": {}", named.join(", ")),
@@ -414,6 +419,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
             json.key("compared").uint(state.compared);
             json.key("different").uint(state.different);
             json.key("unverified").uint(state.unverified_count);
+            json.key("left_out").uint(state.left_out);
             json.key("limited").optional_str(state.limited.as_deref());
             json.key("unknown").array(|json| {
                 for file in &state.unknown_files {

@@ -35,8 +35,8 @@ pub enum Root {
 /// How files come into a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filling {
-    /// They are put into an empty directory.
-    Empty,
+    /// They are put into an empty directory. If it is not, options do this.
+    Empty(&'static str),
     /// They are put beside what is there.
     Over,
     /// They are there.
@@ -57,7 +57,9 @@ impl Root {
         let filling = match (args.image.as_str(), args.overwrite) {
             ("none", _) => Filling::AsItIs,
             (_, true) => Filling::Over,
-            (_, false) => Filling::Empty,
+            (_, false) => Filling::Empty(
+                "--overwrite replays into it all the same, --image none takes what is there as it is",
+            ),
         };
         Root::open(args.root.as_deref(), filling, number)
     }
@@ -78,12 +80,11 @@ impl Root {
         let path = root.path().unwrap_or_else(|_| path.to_path_buf());
         if filling != Filling::AsItIs {
             let empty = root.is_empty().map_err(|error| fail(&path, &error))?;
-            if !empty && number == 0 && filling == Filling::Empty {
-                return Err(Failure::Usage(format!(
-                    "{} is not empty; --overwrite replays into it all the same, --image none \
-                     takes what is there as it is",
-                    path.display()
-                )));
+            if let Filling::Empty(options) = filling
+                && !empty
+                && number == 0
+            {
+                return Err(Failure::Usage(format!("{} is not empty; {options}", path.display())));
             }
             if number > 0 {
                 root.clear().map_err(|error| fail(&path, &error))?;

@@ -26,7 +26,7 @@ use super::args::Args;
 use crate::failure::Failure;
 use crate::message;
 use crate::replay::root::{Filling, Root, make_cold, wait_at};
-use crate::replay::{first_user, heard, is_root};
+use crate::replay::{first_user, heard, interrupt, is_root};
 
 /// What the warden says: the files are there; what follows is text; what follows are findings.
 const READY: u8 = b'r';
@@ -34,6 +34,8 @@ const FAILED: u8 = b'e';
 const FOUND: u8 = b'f';
 /// Calls that are let go together: one by one they would be made with cold caches, and take longer.
 const STRIDE: u64 = 128;
+/// The replay itself finds out when it is stuck, and a slow disk takes long: waited for in any case.
+const CALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long to wait at a time for the end of a call.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -60,7 +62,10 @@ impl Follower {
     pub fn start(args: &Args, trace: &Trace, calls: u64) -> Result<Follower, Failure> {
         let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("rerun: {error}"));
         let gate = Arc::new(Gate::new(calls).map_err(|error| fail(&error))?);
-        let filling = if args.overwrite { Filling::Over } else { Filling::Empty };
+        let filling = match args.overwrite {
+            true => Filling::Over,
+            false => Filling::Empty("--overwrite puts the files into it all the same"),
+        };
         let root = Root::open(args.root.as_deref(), filling, 0)?;
         let (mut said, mut says) = io::pipe().map_err(|error| fail(&error))?;
         let warden = match Warden::fork().map_err(|error| fail(&error))? {
@@ -79,8 +84,11 @@ impl Follower {
             }
         };
         drop(says);
+        // Without it there will be no files.
+        let ends = interrupt::ends(warden.pid);
         let mut word = [0];
         let heard = said.read_exact(&mut word);
+        drop(ends);
         let said = File::from(OwnedFd::from(said));
         let follower =
             Follower { gate, warden, said, root, keep: args.keep, patience: args.stuck_after };
@@ -103,9 +111,15 @@ impl Follower {
         Failure::Failed(format!("rerun: {}", String::from_utf8_lossy(&text)))
     }
 
+    /// Ends it, and removes its files.
+    pub fn abandon(self) {
+        drop(self.warden);
+        let _ = self.root.keep_if(false);
+    }
+
     /// What the driver sees of it.
     pub fn files(&self) -> Led {
-        let warden = self.warden.0.try_clone().ok();
+        let warden = self.warden.process.try_clone().ok();
         let gate = Arc::clone(&self.gate);
         Led { gate, warden, patience: self.patience, begun: 0, opened: 0 }
     }
@@ -117,6 +131,9 @@ impl Follower {
 
     /// Waits until it has ended. If the program has gone its recorded way to the end, so may the replay.
     pub fn finish(mut self, is_whole: bool) -> Result<Found, Failure> {
+        // While the program ran, signals were for the supervisor.
+        interrupt::listen();
+        let _ends = interrupt::ends(self.warden.pid);
         if is_whole {
             self.gate.open_all();
         } else {
@@ -176,7 +193,7 @@ impl Files for Led {
             if self.warden.as_ref().is_none_or(has_ended) {
                 return Err("what makes its calls on files has ended".into());
             }
-            if since.elapsed() > self.patience {
+            if since.elapsed() > self.patience.max(CALL_MAX) {
                 let seconds = since.elapsed().as_secs();
                 return Err(format!("call {seq}, on files, does not end; waited {seconds} s"));
             }
@@ -185,7 +202,10 @@ impl Files for Led {
 }
 
 /// The process that has the jail. It ends with this value.
-struct Warden(OwnedFd);
+struct Warden {
+    process: OwnedFd,
+    pid: libc::pid_t,
+}
 
 impl Warden {
     /// Forks; returns `None` in the child.
@@ -210,7 +230,7 @@ impl Warden {
         // SAFETY: takes numbers; a descriptor that is returned is ours.
         unsafe {
             match libc::syscall(libc::SYS_pidfd_open, pid, 0) {
-                fd if fd >= 0 => Ok(Some(Warden(OwnedFd::from_raw_fd(fd as i32)))),
+                fd if fd >= 0 => Ok(Some(Warden { process: OwnedFd::from_raw_fd(fd as i32), pid })),
                 _ => {
                     let error = io::Error::last_os_error();
                     libc::kill(pid, libc::SIGKILL);
@@ -223,7 +243,7 @@ impl Warden {
 
 impl Drop for Warden {
     fn drop(&mut self) {
-        let fd = self.0.as_raw_fd();
+        let fd = self.process.as_raw_fd();
         // SAFETY: takes numbers; the descriptor is of the process that was forked.
         unsafe {
             let none = std::ptr::null::<libc::siginfo_t>();

@@ -5,13 +5,18 @@ use std::time::Duration;
 
 use render::amounts::{counted, show_count, show_size, show_time};
 use render::json::text;
+use replay::Outcome;
+use replay::outcome::Stopped;
 use rerun::{Counts, Ending, Times};
+use trace::Trace;
 
 use super::follower::Found;
+use super::scene::{Scene, tid_of};
 use crate::failure::Failure;
 
-/// Causes of mismatches that are told.
+/// Causes of mismatches that are told, and paths that differ at the end.
 const CAUSES_SHOWN: usize = 5;
+const DIFFERENCES_SHOWN: usize = 20;
 
 /// What came of it, apart from files.
 pub struct Done {
@@ -88,7 +93,12 @@ impl Done {
     }
 
     /// Prints it as JSON.
-    pub fn json(&self, found: Option<&Found>) -> Result<(), Failure> {
+    pub fn json(
+        &self,
+        trace: &Trace,
+        stop_at: Option<u64>,
+        found: Option<&Found>,
+    ) -> Result<(), Failure> {
         let line = text(|json| {
             json.object(|json| {
                 let diverged = match &self.ending {
@@ -120,8 +130,17 @@ impl Done {
                             None => json.key("seq").null(),
                         }
                         json.key("what").str(&found.reason.to_string());
-                        json.key("likely").str(found.reason.likely());
+                        json.key("likely").str(&found.likely());
+                        Scene::of(trace, found).json(json);
                     }),
+                }
+                match &self.ending {
+                    Ending::Stopped { call, thread } => json.key("stopped").object(|json| {
+                        json.key("seq").optional_uint(stop_at);
+                        json.key("tid").optional_uint(tid_of(trace, *thread).map(u64::from));
+                        json.key("call").str(call);
+                    }),
+                    _ => json.key("stopped").null(),
                 }
                 json.key("failed").optional_str(failed);
                 json.key("elapsed_ns").uint(elapsed_ns);
@@ -150,13 +169,26 @@ impl Done {
                         let state = findings.final_state.as_ref();
                         let verdict = state.map(|state| state.verdict().name());
                         json.key("final_state").optional_str(verdict);
+                        json.key("different").uint(state.map_or(0, |state| state.different));
+                        let differences = state.iter().flat_map(|state| &state.differences);
+                        json.key("differences").array(|json| {
+                            for difference in differences.take(DIFFERENCES_SHOWN) {
+                                json.object(|json| {
+                                    json.key("path").bytes(&difference.path);
+                                    json.key("what").str(&difference.what);
+                                    json.key("expected").str(&difference.expected);
+                                    json.key("found").str(&difference.found);
+                                });
+                            }
+                        });
+                        json.key("stopped").optional_str(stopped(outcome).as_deref());
                         json.key("image_s").float(findings.image_s);
                     }),
                 }
                 let kept = found.and_then(|found| found.kept.as_ref());
                 let kept = kept.map(|path| path.to_string_lossy());
                 json.key("root").optional_str(kept.as_deref());
-                let is_same = matches!(self.ending, Ending::Same);
+                let is_same = matches!(self.ending, Ending::Same | Ending::Stopped { .. });
                 let agrees = found.is_none_or(|found| found.findings.agrees());
                 json.key("ok").bool(is_same && agrees);
             });
@@ -164,6 +196,20 @@ impl Done {
         let mut out = io::stdout().lock();
         writeln!(out, "{line}")?;
         Ok(out.flush()?)
+    }
+}
+
+/// Why the calls on files were not all made.
+fn stopped(outcome: &Outcome) -> Option<String> {
+    match outcome.stopped.as_ref()? {
+        Stopped::Mismatch => None,
+        Stopped::Stuck(waiting) => {
+            let tasks = counted(waiting.len() as u64, "task waits", "tasks wait");
+            Some(format!("the calls on files are stuck: {tasks}, and nothing moves any more"))
+        }
+        Stopped::Full(what) | Stopped::Unreadable(what) | Stopped::Failed(what) => {
+            Some(format!("the calls on files were stopped: {what}"))
+        }
     }
 }
 
@@ -187,6 +233,12 @@ impl Found {
             return None;
         }
         let outcome = &self.findings.outcome;
+        if let Some(why) = stopped(outcome) {
+            return Some(match outcome.stopped {
+                Some(Stopped::Stuck(_)) => Failure::Stuck(why),
+                _ => Failure::Failed(why),
+            });
+        }
         let mut text = format!(
             "{} on files did not match",
             counted(outcome.mismatches.count(), "call", "calls")
@@ -196,6 +248,15 @@ impl Found {
                 ", {} at the end",
                 counted(state.different, "path differs", "paths differ")
             ));
+        }
+        let state = self.findings.final_state.iter();
+        let differences = state.flat_map(|state| &state.differences);
+        for difference in differences.take(DIFFERENCES_SHOWN) {
+            let [path, expected, found] =
+                [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
+                    .map(render::escape::escaped);
+            let what = &difference.what;
+            text.push_str(&format!("\n  {path}: {what}: {expected} expected, {found} found"));
         }
         for group in outcome.mismatches.groups.iter().take(CAUSES_SHOWN) {
             text.push_str(&format!(
@@ -211,5 +272,29 @@ impl Found {
             }
         }
         Some(Failure::Different(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use replay::compare::{Difference, FinalState};
+    use replay::session::Findings;
+
+    use super::*;
+
+    #[test]
+    fn paths_that_differ_at_the_end_are_named() {
+        let difference = Difference {
+            path: b"/a\nb".to_vec(),
+            what: "size".into(),
+            expected: "1".into(),
+            found: "2".into(),
+        };
+        let state =
+            FinalState { different: 1, differences: vec![difference], ..FinalState::default() };
+        let findings = Findings { final_state: Some(state), ..Findings::default() };
+        let failure = Found { findings, kept: None }.failure().expect("it differs").to_string();
+        assert!(failure.contains("1 path differs at the end"), "{failure}");
+        assert!(failure.contains("\n  /a\\nb: size: 1 expected, 2 found"), "{failure}");
     }
 }

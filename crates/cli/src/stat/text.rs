@@ -7,7 +7,9 @@ use stats::sheet::{Cell, Sheet, Table, Unit};
 
 use super::columns::{self, Shown};
 
-use render::amounts::{show_change, show_change_share, show_count, show_size, show_time};
+use render::amounts::{
+    show_change, show_change_share, show_count, show_share, show_size, show_time,
+};
 
 /// Width of a full bar in characters.
 const BAR_WIDTH: usize = 40;
@@ -63,10 +65,13 @@ pub fn write(out: &mut impl Write, sheet: &Sheet, look: Look) -> io::Result<()> 
         let more = pictures - PICTURES_SHOWN;
         writeln!(out, "\n{more} more calls have a picture: --call NAME shows it")?;
     }
-    if sheet.tables.iter().all(|table| table.rows.is_empty()) {
+    let is_empty = sheet.tables.iter().all(|table| table.rows.is_empty());
+    let has_facts = sheet.facts.iter().any(|fact| !fact.title.is_empty());
+    // Notes that explain numbers are of no use without them; a note that stands alone is the answer.
+    if is_empty && has_facts {
         return Ok(());
     }
-    if !sheet.notes.is_empty() {
+    if !sheet.notes.is_empty() && has_facts {
         writeln!(out)?;
     }
     sheet.notes.iter().try_for_each(|note| wrapped(out, "", note, look))
@@ -178,9 +183,7 @@ pub fn show(cell: &Cell) -> String {
         Cell::Id(n) => n.to_string(),
         Cell::Bytes(n) => show_size(*n),
         Cell::Ns(n) | Cell::At(n) => show_time(*n),
-        Cell::Share(0.0) => "0%".into(),
-        Cell::Share(part) if *part < 0.0005 => "<0.1%".into(),
-        Cell::Share(part) => format!("{:.1}%", part * 100.0),
+        Cell::Share(part) => show_share(*part),
         Cell::Number(n) if *n < 0.095 && *n > 0.0 => format!("{n:.3}"),
         Cell::Number(n) => format!("{n:.2}"),
         Cell::Change(Unit::Count, n) => show_change(*n, show_count),

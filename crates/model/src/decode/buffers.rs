@@ -79,8 +79,9 @@ pub fn buffers(call: &Call) -> Vec<Buffer<'_>> {
             (part::WHOLE, Some(Of::Iovec)) | (part::VECTOR, _) => ".vector",
             (part::NAME, _) => ".name",
             (part::CONTROL, _) => ".control",
+            (part::LENGTH, _) => ".length",
             (part::SNAPSHOT, _) => ".snapshot",
-            (part::CONTENT, Some(Of::Holder(_))) => ".content",
+            (part::CONTENT, Some(Of::Holder(_) | Of::Struct(_))) => ".content",
             _ => "",
         });
         let before = (data.arg, data.part, index, false);

@@ -87,16 +87,57 @@ pub fn decode(
     contents: &mut dyn Contents,
     limits: Limits,
 ) -> Decoded {
-    let shape = shape_of(call);
     let mut decoder = Decoder { call, view, contents, limits, budget: CALL_BYTES_MAX };
+    decode_by(call, view, |number, kind| decoder.argument(number, kind))
+}
+
+/// Decodes a call without the memory behind its arguments: those are addresses.
+pub fn decode_registers(call: &Call, view: &Surroundings<'_>) -> Decoded {
+    decode_by(call, view, |number, kind| in_register(kind, call.args[usize::from(number)], view))
+}
+
+fn decode_by(
+    call: &Call,
+    view: &Surroundings<'_>,
+    mut argument: impl FnMut(u8, ArgKind) -> Value,
+) -> Decoded {
+    let shape = shape_of(call);
     let args = shape.args.iter().zip(0u8..);
-    let args = args.take(6).map(|(arg, n)| (arg.name, decoder.argument(n, arg.kind))).collect();
+    let args = args.take(6).map(|(arg, n)| (arg.name, argument(n, arg.kind))).collect();
     Decoded {
         args,
         environment: shape.args.iter().position(|arg| arg.is(Operand::Environment)),
         result: result(call, &shape, view),
         unknown_variant: shape.unknown_variant,
         name: shape.name,
+    }
+}
+
+/// Decodes what is in the register of an argument.
+fn in_register(kind: ArgKind, raw: u64, view: &Surroundings<'_>) -> Value {
+    match kind {
+        ArgKind::Int | ArgKind::Pid => Value::Int((raw as i32).into()),
+        ArgKind::Uint => Value::Uint((raw as u32).into()),
+        ArgKind::Long | ArgKind::Offset => Value::Int(raw as i64),
+        ArgKind::Ulong | ArgKind::Size => Value::Uint(raw),
+        ArgKind::Hex => Value::Hex(raw),
+        ArgKind::Mode => Value::Mode(raw as u32),
+        ArgKind::Address => Value::Address(raw),
+        ArgKind::Fd => Value::Fd { fd: raw as i32, path: view.fd(raw as i32), dir: false },
+        ArgKind::DirFd => {
+            let fd = raw as i32;
+            let here = fd == AT_FDCWD;
+            let path = if here { view.cwd() } else { view.fd(fd) };
+            Value::Fd { fd, path, dir: true }
+        }
+        // -1 means "leave unchanged"; it is not a valid id.
+        ArgKind::Uid | ArgKind::Gid if raw as u32 == u32::MAX => Value::Int(-1),
+        ArgKind::Uid | ArgKind::Gid => Value::Uint((raw as u32).into()),
+        ArgKind::Dev => Value::Dev(raw),
+        ArgKind::Signal => Value::Signal(raw as i32),
+        ArgKind::Flags(set) => Value::Flags { value: raw, set },
+        ArgKind::Enum(set) => Value::Enum { value: raw, set },
+        ArgKind::Path | ArgKind::Str | ArgKind::StrArray | ArgKind::Buf(..) => Value::Address(raw),
     }
 }
 
@@ -162,37 +203,27 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn argument(&mut self, number: u8, kind: ArgKind) -> Value {
-        let raw = self.call.args[usize::from(number)];
         match kind {
-            ArgKind::Int | ArgKind::Pid => Value::Int((raw as i32).into()),
-            ArgKind::Uint => Value::Uint((raw as u32).into()),
-            ArgKind::Long | ArgKind::Offset => Value::Int(raw as i64),
-            ArgKind::Ulong | ArgKind::Size => Value::Uint(raw),
-            ArgKind::Hex => Value::Hex(raw),
-            ArgKind::Mode => Value::Mode(raw as u32),
-            ArgKind::Address => Value::Address(raw),
-            ArgKind::Fd => Value::Fd { fd: raw as i32, path: self.view.fd(raw as i32), dir: false },
-            ArgKind::DirFd => {
-                let fd = raw as i32;
-                let here = fd == AT_FDCWD;
-                let path = if here { self.view.cwd() } else { self.view.fd(fd) };
-                Value::Fd { fd, path, dir: true }
-            }
-            // -1 means "leave unchanged"; it is not a valid id.
-            ArgKind::Uid | ArgKind::Gid if raw as u32 == u32::MAX => Value::Int(-1),
-            ArgKind::Uid | ArgKind::Gid => Value::Uint((raw as u32).into()),
-            ArgKind::Dev => Value::Dev(raw),
-            ArgKind::Signal => Value::Signal(raw as i32),
-            ArgKind::Flags(set) => Value::Flags { value: raw, set },
-            ArgKind::Enum(set) => Value::Enum { value: raw, set },
+            ArgKind::Buf(..) if self.raw(number) == 0 => Value::Address(0),
             ArgKind::Path => self.string(number, true),
             ArgKind::Str => self.string(number, false),
             ArgKind::StrArray => self.strings(number),
-            ArgKind::Buf(..) if raw == 0 => Value::Address(0),
             ArgKind::Buf(Dir::In, of, len) => self.memory(number, of, len, false),
+            ArgKind::Buf(Dir::Out, ..) if self.is_told_by_error(number) => {
+                Value::Address(self.raw(number))
+            }
             ArgKind::Buf(Dir::Out | Dir::OutOnError, of, len) => self.memory(number, of, len, true),
             ArgKind::Buf(Dir::InOut, of, len) => self.changed(number, of, len),
+            _ => in_register(kind, self.raw(number), self.view),
         }
+    }
+
+    /// What a call that failed has stored all the same is for a re-execution, not for people.
+    fn is_told_by_error(&self, number: u8) -> bool {
+        let Outcome::Returned { ret, .. } = self.call.outcome else { return false };
+        let row = || syscalls::by_number(self.call.nr.into());
+        let arg = || row()?.args_of(&self.call.args).get(usize::from(number));
+        errno::is_error(ret) && arg().is_some_and(|arg| arg.told_on_error)
     }
 
     fn raw(&self, arg: u8) -> u64 {
@@ -264,7 +295,7 @@ impl<'a> Decoder<'a> {
             return self.memory(arg, of, len, true);
         }
         let before = self.whole(arg, false).is_some();
-        let after = self.whole(arg, true).is_some();
+        let after = !self.is_told_by_error(arg) && self.whole(arg, true).is_some();
         match (before, after) {
             (true, true) => {
                 let before = self.memory(arg, of, len, false);
@@ -453,10 +484,20 @@ impl<'a> Decoder<'a> {
             ("msg_flags", Value::Hex(word(48, 4))),
         ];
         if many {
-            let sent = content_pieces(call, arg, Some(index)).iter().map(|d| d.true_len).sum();
+            let sent = self.length_of_message(arg, index);
             fields = vec![("msg_hdr", Value::fields(fields)), ("msg_len", Value::Uint(sent))];
         }
         Value::Struct { fields, cut: bytes.len() < MSGHDR_BYTES }
+    }
+
+    fn length_of_message(&mut self, arg: u8, index: u16) -> u64 {
+        let call = self.call;
+        let told = piece(&call.data, arg, part::LENGTH, index, true);
+        match told.map(|data| self.load(arg, Some(data), 4)) {
+            Some(Memory::Read(bytes, _)) => structs::unsigned(&bytes, 0, 4).unwrap_or(0),
+            // In older traces it is what was captured.
+            _ => content_pieces(call, arg, Some(index)).iter().map(|d| d.true_len).sum(),
+        }
     }
 
     fn messages(&mut self, arg: u8) -> Value {

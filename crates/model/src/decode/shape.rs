@@ -27,7 +27,7 @@ pub struct Shape {
 }
 
 const fn raw(name: &'static str) -> Arg {
-    Arg { name, kind: ArgKind::Hex, operand: Operand::ByType }
+    Arg { name, kind: ArgKind::Hex, operand: Operand::ByType, told_on_error: false }
 }
 
 /// Arguments of a call without a row.

@@ -345,3 +345,54 @@ fn time_that_goes_back_and_numbers_out_of_range_do_no_harm() {
     }
     machine.finish();
 }
+
+fn scope(missing: Missing) -> EventKind {
+    let row = row_of(event_number::KERNEL_SCOPE).unwrap();
+    let scope = KernelScope { is_whole: true, missing, ..KernelScope::default() };
+    EventKind::Other(scope.event(row))
+}
+
+#[test]
+fn what_events_that_are_missing_would_tell_is_unknown() {
+    let pieces = |missing| {
+        let mut machine = Machine::new();
+        machine.takes(0, 0, scope(missing), None, None);
+        machine.happens(100, SWITCH, &[0, 0, 7]);
+        machine.happens(150, SWITCH, &[7, 1, 0]); // Asleep.
+        machine.happens(170, WAKE, &[7]);
+        machine.happens(200, SWITCH, &[0, 0, 7]);
+        machine.happens(220, SWITCH, &[7, 32, 0]); // Ended.
+        machine.finish();
+        machine.pieces(7)
+    };
+    use Doing::{Asleep, Own, Unknown, Woken};
+    let known = pieces(Missing::Nothing);
+    assert_eq!(known[known.len() - 4..], [(Own, 50), (Asleep, 20), (Woken, 30), (Own, 20)]);
+    let of_a_cpu = pieces(Missing::OtherCpus);
+    assert_eq!(of_a_cpu[of_a_cpu.len() - 3..], [(Own, 50), (Unknown, 50), (Own, 20)]);
+    assert!(pieces(Missing::Switches).iter().all(|(doing, _)| *doing == Unknown));
+    // Nor is anything known if there are no switches at all.
+    let mut layouts = KernelLayouts::default();
+    layouts.add(&layout(FAULT, "exceptions", "page_fault_user", &["address"]));
+    assert_eq!(Scheduling::new(&layouts).missing(), Missing::Switches);
+}
+
+#[test]
+fn a_part_of_a_recording_tells_of_its_own_time() {
+    let mut machine = Machine::new();
+    machine.takes(0, 0, scope(Missing::Nothing), None, None);
+    let state = b'R';
+    let row = row_of(event_number::KERNEL_TASK).unwrap();
+    let task = KernelTask { task: 9, process: 9, state, ..KernelTask::default() };
+    machine.takes(0, 0, EventKind::Other(task.event(row)), None, None);
+    let cut = || EventKind::Gap { why: GapWhy::Cut, detail: 5, text: String::new() };
+    machine.takes(CPU_STREAM, 1000, cut(), None, None);
+    machine.happens(1000, SWITCH, &[7, 1, 8]);
+    machine.takes(CPU_STREAM | 1, 1010, cut(), None, None);
+    machine.happens_on(1, 1010, SWITCH, &[6, 1, 5]);
+    machine.happens(1050, SWITCH, &[8, 1, 0]);
+    machine.finish();
+    assert_eq!(machine.pieces(8), [(Doing::Own, 50)]);
+    assert_eq!(machine.pieces(9), [(Doing::Unknown, 50)], "what it did was long ago");
+    assert!(machine.all.threads().all(|thread| thread.times.life_ns() <= 50));
+}

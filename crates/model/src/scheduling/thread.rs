@@ -2,6 +2,8 @@
 
 use syscalls::abi::states::{self, Stopping};
 
+use crate::kernel_tasks::Missing;
+
 use super::pieces::{Doing, InCall, Interruption, Piece, Times, Waker};
 use super::reasons::{self, Wait};
 
@@ -38,6 +40,17 @@ impl State {
             Stopping::Asleep => State::Asleep,
             Stopping::Stopped => State::Stopped,
             Stopping::Ended => State::Ended,
+        }
+    }
+}
+
+impl State {
+    /// The state of a thread of which some events are missing: what it does after this one is known
+    /// only while the next one must be there.
+    fn as_seen(self, missing: Missing) -> State {
+        match (missing, self) {
+            (Missing::Nothing, _) | (_, State::Ended) | (Missing::OtherCpus, State::Runs) => self,
+            _ => State::Unknown,
         }
     }
 }
@@ -94,7 +107,9 @@ pub struct Thread {
     pub call: Option<InCall>,
     /// When it was first seen.
     pub first: u64,
-    pub(super) state: State,
+    state: State,
+    /// What events do not tell of it.
+    missing: Missing,
     pub(super) since: u64,
     pub(super) cpu: u32,
     pub(super) has_agent: bool,
@@ -111,7 +126,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(id: u32, state: State, since: u64) -> Thread {
+    pub(super) fn new(id: u32, state: State, since: u64, missing: Missing) -> Thread {
         Thread {
             id,
             pid: None,
@@ -124,7 +139,8 @@ impl Thread {
             switches: 0,
             call: None,
             first: since,
-            state,
+            state: state.as_seen(missing),
+            missing,
             since,
             cpu: 0,
             has_agent: false,
@@ -228,7 +244,22 @@ impl Thread {
         if state == State::Runs || matches!(state, State::Waits { .. }) {
             self.early = None;
         }
-        (self.state, self.since) = (state, self.since.max(now));
+        self.state = state.as_seen(self.missing);
+        self.since = self.since.max(now);
+    }
+
+    /// It is seen running, and had done nothing else.
+    pub(super) fn ran_since_then(&mut self) {
+        self.state = State::Runs.as_seen(self.missing);
+    }
+
+    /// What it did up to now is not in the trace.
+    pub(super) fn begins_late(&mut self, now: u64) {
+        (self.first, self.since, self.state) = (now, now, State::Unknown);
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
     }
 
     /// It has a CPU from now on. A thread of the kernel's own of which some events alone are in the trace,

@@ -30,6 +30,13 @@ impl World {
         }
     }
 
+    /// Does the work of [`World::apply`] for an event that is no thread's.
+    #[inline]
+    pub fn comes_to(&mut self, tsc: u64) {
+        self.open_ids.forget();
+        self.advance(tsc);
+    }
+
     /// First half of [`World::apply`]: advances the world to the start of the event and returns the
     /// changes it will make. A call can be decoded between the two halves.
     pub fn step(&mut self, event: &Event, contents: &mut dyn Contents) -> Step {
@@ -58,12 +65,15 @@ impl World {
             EventKind::State(state) => self.announce(state),
             EventKind::End { .. } => step.ended = true,
             EventKind::Exit { process, .. } => step.exited = Some(*process),
-            EventKind::KernelLayout(layout) => self.kernel_layouts.add(layout),
+            EventKind::KernelLayout(layout) => {
+                self.kernel_layouts.add(layout);
+                self.kernel_pids.layout(layout, &self.kernel_layouts);
+            }
+            EventKind::Other(other) => self.kernel_pids.told(other),
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }
             | EventKind::Kernel(_)
-            | EventKind::Other(_)
             | EventKind::Unknown(_) => {}
         }
         step

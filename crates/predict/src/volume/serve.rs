@@ -100,7 +100,15 @@ impl Files {
     }
 
     /// A file was made: it belongs to who asked, or to the group of its directory if that says so.
-    fn give(&self, request: &Request, parent: INodeNo, name: &OsStr) -> Result<FileAttr> {
+    /// Gives what was made to who asks for it, with this mode: the kernel has applied the mask of who asks, and
+    /// then our own was applied.
+    fn give(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: Option<u32>,
+    ) -> Result<FileAttr> {
         let above = self.directory(parent)?;
         let inherits =
             rustix::fs::fstat(above.as_fd()).map_err(failed)?.st_mode & libc::S_ISGID != 0;
@@ -108,6 +116,12 @@ impl Files {
         let owner = Some(Uid::from_raw(request.uid()));
         // An ordinary user's own files are theirs anyway.
         let _ = rustix::fs::chownat(&*above, name, owner, group, AtFlags::SYMLINK_NOFOLLOW);
+        if let Some(mode) = mode {
+            let inherited = inherits && mode & libc::S_IFMT == libc::S_IFDIR;
+            let bits = mode & !libc::S_IFMT | if inherited { libc::S_ISGID } else { 0 };
+            let mode = Mode::from_raw_mode(bits);
+            rustix::fs::chmodat(&*above, name, mode, AtFlags::empty()).map_err(failed)?;
+        }
         self.find(parent, name)
     }
 
@@ -246,9 +260,9 @@ impl Filesystem for Files {
         let came = Instant::now();
         let made = self.directory(parent).and_then(|above| {
             let kind = rustix::fs::FileType::from_raw_mode(mode);
-            let mode = Mode::from_raw_mode(mode);
-            rustix::fs::mknodat(&*above, name, kind, mode, device.into()).map_err(failed)?;
-            self.give(request, parent, name)
+            let raw = Mode::from_raw_mode(mode);
+            rustix::fs::mknodat(&*above, name, kind, raw, device.into()).map_err(failed)?;
+            self.give(request, parent, name, Some(mode))
         });
         self.answer(came, Moved::Nothing, entry(reply), made);
     }
@@ -265,7 +279,7 @@ impl Filesystem for Files {
         let came = Instant::now();
         let made = self.directory(parent).and_then(|above| {
             rustix::fs::mkdirat(&*above, name, Mode::from_raw_mode(mode)).map_err(failed)?;
-            self.give(request, parent, name)
+            self.give(request, parent, name, Some(mode | libc::S_IFDIR))
         });
         self.answer(came, Moved::Nothing, entry(reply), made);
     }
@@ -297,7 +311,7 @@ impl Filesystem for Files {
         let came = Instant::now();
         let made = self.directory(parent).and_then(|above| {
             rustix::fs::symlinkat(target, &*above, name).map_err(failed)?;
-            self.give(request, parent, name)
+            self.give(request, parent, name, None)
         });
         self.answer(came, Moved::Nothing, entry(reply), made);
     }
@@ -571,9 +585,9 @@ impl Filesystem for Files {
             let exclusive = OFlags::from_bits_retain((flags & libc::O_EXCL) as u32);
             let how =
                 OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | exclusive;
-            let mode = Mode::from_raw_mode(mode);
-            let made = rustix::fs::openat(&*above, name, how, mode).map_err(failed)?;
-            let attributes = self.give(request, parent, name)?;
+            let raw = Mode::from_raw_mode(mode);
+            let made = rustix::fs::openat(&*above, name, how, raw).map_err(failed)?;
+            let attributes = self.give(request, parent, name, Some(mode))?;
             Ok((attributes, self.keep(Open::File(Arc::new(made.into())))))
         });
         let tell = |made| match made {

@@ -271,3 +271,17 @@ fn what_the_program_has_written_whole_is_fresh() {
     all.sort();
     assert_eq!(all, [b"/a/cut"[..].into(), b"/a/final"[..].into()]);
 }
+
+#[test]
+fn times_to_come_do_not_keep_what_is_pending() {
+    let mut scene = Scene::new("/w");
+    for (fd, ahead) in (3..).zip([0, 1, u64::MAX >> 1]).cycle().take(2 * PENDING_MAX) {
+        scene.now += 1;
+        let mut note = scene.noted(1, "openat", &[AT_FDCWD as u64, 0, WRONLY], &["new"], fd);
+        note.enter = note.enter.saturating_add(ahead);
+        scene.changes.call(note);
+    }
+    let now = scene.now;
+    scene.changes.settle(now + 1, now);
+    assert_eq!(scene.changes.pending.len(), 0);
+}

@@ -147,8 +147,10 @@ pub(super) struct Withheld {
     pub of_descriptors: Option<DataMode>,
     /// Final mode, once contents have arrived.
     pub decided: Option<DataMode>,
-    /// Copied bytes of items that are not inline, with the item's index.
+    /// Copied bytes of items that are not inline, with the item's index, which rises.
     pub told: Vec<(usize, Vec<u8>)>,
+    /// Sum of the bytes of items that are copied.
+    pub told_bytes: u64,
 }
 
 /// A call that is being read, while an operation that it submits is.

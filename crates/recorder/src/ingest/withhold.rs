@@ -10,6 +10,9 @@ use crate::policy::{Piece, Policy};
 
 /// Maximum bytes of a path or struct that are copied for the policy.
 pub(super) const TOLD_BYTES_MAX: u64 = 64 << 10;
+/// ... and of all those of a call together: twice what an exec can have.
+const TOLD_SUM_MAX: u64 = 12 << 20;
+
 impl Stream {
     /// Completes an item whose stored bytes have all arrived.
     pub(super) fn arrived(&mut self, arriving: Arriving, out: &mut Output) {
@@ -38,10 +41,12 @@ impl Stream {
     pub(super) fn withhold(&mut self, call: &OpenCall, item: &mut Item, out: &mut Output) -> Fate {
         let Some(policy) = &mut out.policy else { return Fate::Stored };
         if Policy::piece(&call.bare(), item.arg, item.part) == Piece::Told {
-            return match item.stored {
-                ..=TOLD_BYTES_MAX => Fate::Told(Vec::with_capacity(item.stored as usize)),
-                _ => Fate::Stored,
-            };
+            let sum = self.withheld.told_bytes + item.stored;
+            if item.stored > TOLD_BYTES_MAX || sum > TOLD_SUM_MAX {
+                return Fate::Stored;
+            }
+            self.withheld.told_bytes = sum;
+            return Fate::Told(Vec::with_capacity(item.stored as usize));
         }
         let mode = match self.withheld.decided {
             Some(mode) => mode,
@@ -85,11 +90,11 @@ impl Stream {
     /// The bytes of an item of the open call, if they are at hand.
     pub(super) fn bytes_of(&self, at: usize, item: &Item) -> Option<&[u8]> {
         let start = item.at as usize;
-        let told = self.withheld.told.iter().find(|(number, _)| *number == at);
-        match told {
-            Some((_, bytes)) => Some(bytes),
-            None if item.is_inline() => Some(&self.inline[start..start + item.stored as usize]),
-            None => None,
+        let told = &self.withheld.told;
+        match told.binary_search_by_key(&at, |(number, _)| *number) {
+            Ok(found) => Some(&told[found].1),
+            Err(_) if item.is_inline() => Some(&self.inline[start..start + item.stored as usize]),
+            Err(_) => None,
         }
     }
 }

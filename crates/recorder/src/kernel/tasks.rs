@@ -45,7 +45,8 @@ pub fn of_thread(proc: &Path, task: u32) -> Option<KernelTask> {
     Some(KernelTask { cgroup: cgroup(&folder), ..found })
 }
 
-fn numbers(folder: &Path) -> Vec<u32> {
+/// The numbers that are names in a folder.
+pub fn numbers(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{Errno, pread};
 use syscalls::abi::memory::{
     PAGE_OF_FILE, PAGE_PRESENT, PAGE_STORED, PAGE_SWAPPED, PAGEMAP_AGAIN, PAGEMAP_SCAN, UFFD_API,
@@ -194,7 +195,14 @@ pub(super) fn read(file: &File, from: u64, length: usize, bytes: &mut Vec<u8>) {
 
 /// Opens the file of a descriptor of a thread, only to look at what it is.
 pub(super) fn file_of(thread: i32, fd: c_int) -> io::Result<File> {
-    let path = format!("/proc/{thread}/fd/{fd}");
+    let thread = descriptor(libc::SYS_pidfd_open, thread, PIDFD_THREAD)?;
+    let taken = descriptor(libc::SYS_pidfd_getfd, thread.as_raw_fd(), fd)?;
+    // A file that the program may not read is read for nobody: it cannot have been mapped by this.
+    let flags = fcntl_getfl(&taken)?;
+    if flags.contains(OFlags::PATH) || flags & OFlags::ACCMODE == OFlags::WRONLY {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let path = format!("/proc/self/fd/{}", taken.as_raw_fd());
     let file =
         OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?;
     leaves_some(file.as_raw_fd()).map(|()| file)

@@ -436,11 +436,20 @@ impl Process {
     }
 
     /// Somebody else has a file mapped as well: what is stored where it has holes is found by the
-    /// page from now on.
-    pub fn share(&mut self, file: (u64, u64), terms: &Terms, tell: &mut dyn FnMut(Stored)) {
+    /// page from now on. More than `room` bytes of holes stay as they are: who has stored there is less exact.
+    pub fn share(
+        &mut self,
+        file: (u64, u64),
+        room: u64,
+        terms: &Terms,
+        tell: &mut dyn FnMut(Stored),
+    ) {
         let has_holes = |range: &&mut Watched| range.holes.is_some() && range.id == file;
         for range in self.watched.iter_mut().filter(has_holes) {
             let Ok(about) = range.file.metadata() else { continue };
+            if range.hole_bytes() > room {
+                continue;
+            }
             let filled = range.fill(&self.memory, range.memory.clone(), true).unwrap_or_default();
             let whose = Whose { process: self.number, thread: None, since: range.since };
             let telling = range.telling(whose, about, terms);
@@ -636,8 +645,10 @@ mod tests {
         // Others map the file as well: holes are watched like data.
         store(20 * MIB, 5);
         let (file, mut shared) = (process.watched[0].id, Vec::new());
-        process.share((0, 0), &all, &mut |_| unreachable!("another file"));
-        process.share(file, &all, &mut |stored| shared.push((stored.offset, stored.bytes)));
+        process.share((0, 0), u64::MAX, &all, &mut |_| unreachable!("another file"));
+        process.share(file, 1, &all, &mut |_| unreachable!("there is no room to watch the holes"));
+        process
+            .share(file, u64::MAX, &all, &mut |stored| shared.push((stored.offset, stored.bytes)));
         assert_eq!(bytes(&shared), [(20 * MIB, 4096)]);
         store(30 * MIB, 0);
         assert_eq!(bytes(&collect(&mut process, &all)), [(30 * MIB, 4096)]);

@@ -268,6 +268,13 @@ impl Watched {
         back(part.start)..back(part.end)
     }
 
+    /// Bytes of its holes.
+    pub fn hole_bytes(&self) -> u64 {
+        let part = self.in_file(&self.memory);
+        let holes = self.holes.iter().flat_map(|holes| holes.within(&part));
+        holes.map(|hole| hole.end - hole.start).sum()
+    }
+
     /// Marks what is no hole any more, or all that was one, and returns what was filled.
     pub fn fill(
         &mut self,

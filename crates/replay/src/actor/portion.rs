@@ -54,6 +54,7 @@ impl Actor<'_> {
             // SAFETY: the arguments are numbers; no memory is accessed.
             unsafe { libc::lseek(fd, 0, libc::SEEK_SET) };
         }
+        let others: usize = scans.values().map(Scan::names).sum();
         let mut anywhere;
         let scan = match scans.entry(call.scan) {
             _ if call.scan == scan::ANYWHERE => match Scan::of_nothing(fd) {
@@ -65,12 +66,15 @@ impl Actor<'_> {
             },
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => match Scan::of(fd) {
-                Ok(scan) => entry.insert(scan),
+                Ok(scan) => entry.insert(scan.beside(others)),
                 Err(error) => return Some(Made::Return(-i64::from(error))),
             },
         };
         if !self.shared.options.verifies() {
             return None;
+        }
+        if scan.partial {
+            return Some(Made::Unknown);
         }
         let exists = |name: &[u8]| descriptors::has_entry(fd, name);
         if call.ret == 0 {

@@ -104,8 +104,14 @@ fn check(change: impl Fn(&Path), expected: &[(&str, &str)]) {
         expected.iter().map(|(path, what)| (path.to_string(), what.to_string())).collect();
     assert_eq!(found(&state), expected);
     let trace = whole(&manifest_of(before.path()));
-    let by_trace =
-        manifest_and_tree(&trace, &tree(after.path()), Scrutiny::default(), &all_seen).unwrap();
+    let by_trace = manifest_and_tree(
+        &trace,
+        &tree(after.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &all_seen,
+    )
+    .unwrap();
     // A manifest also names what is below a missing directory.
     for difference in &expected {
         assert!(found(&by_trace).contains(difference), "{difference:?}: {:?}", found(&by_trace));
@@ -178,8 +184,14 @@ fn the_piece_that_differs_is_told() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[8192] = 9;
     fs::write(&path, bytes).unwrap();
-    let state =
-        manifest_and_tree(&trace, &tree(place.path()), Scrutiny::default(), &all_seen).unwrap();
+    let state = manifest_and_tree(
+        &trace,
+        &tree(place.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &all_seen,
+    )
+    .unwrap();
     assert!(state.differences[0].expected.starts_with("bytes 8192 to 12287 "), "{state:?}");
 }
 
@@ -192,7 +204,14 @@ fn bytes_that_were_never_seen_are_unknown_not_different() {
     bytes[8192..12288].fill(9);
     fs::write(&path, &bytes).unwrap();
     let compare = |unseen: Unseen<'_>| {
-        manifest_and_tree(&trace, &tree(place.path()), Scrutiny::default(), unseen).unwrap()
+        manifest_and_tree(
+            &trace,
+            &tree(place.path()),
+            Scrutiny::default(),
+            &Renames::default(),
+            unseen,
+        )
+        .unwrap()
     };
     let state = compare(&|path, _| {
         if path == b"/dir/deep/file" { vec![9000..9001, BEYOND] } else { vec![] }
@@ -219,9 +238,14 @@ fn unknown_bytes_are_found_behind_links() {
         b"/dir/deep/file" => vec![0..20_000, BEYOND],
         _ => Vec::new(),
     };
-    let state =
-        manifest_and_tree(&whole(&[entry]), &tree(place.path()), Scrutiny::default(), &unseen)
-            .unwrap();
+    let state = manifest_and_tree(
+        &whole(&[entry]),
+        &tree(place.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &unseen,
+    )
+    .unwrap();
     assert_eq!((state.different, state.unknown_bytes), (0, 20_000));
 }
 
@@ -234,9 +258,14 @@ fn what_cannot_be_told_is_not_called_equal() {
             entry.content = Content::Mapped;
         }
     }
-    let state =
-        manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
-            .unwrap();
+    let state = manifest_and_tree(
+        &whole(&entries),
+        &tree(place.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &all_seen,
+    )
+    .unwrap();
     assert_eq!((state.different, state.unverified_count), (0, 1));
     assert_eq!(state.unverified[0].path, b"/dir/deep/file");
 }
@@ -254,9 +283,14 @@ fn what_two_wrote_at_a_time_is_no_difference() {
             entry.mode ^= 1;
         }
     }
-    let mut state =
-        manifest_and_tree(&whole(&entries), &tree(place.path()), Scrutiny::default(), &all_seen)
-            .unwrap();
+    let mut state = manifest_and_tree(
+        &whole(&entries),
+        &tree(place.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &all_seen,
+    )
+    .unwrap();
     assert_eq!((state.different, state.unverified_count), (2, 0));
     let doubt = |ends| Some(Doubt { why: "why", ends, all: false });
     state.excuse(|path| doubt(true).filter(|_| path == b"/dir/deep"));
@@ -268,12 +302,42 @@ fn what_two_wrote_at_a_time_is_no_difference() {
 }
 
 #[test]
+fn a_path_is_excused_once_however_much_of_it_differs() {
+    let place = sample();
+    let mut entries = manifest_of(place.path());
+    for entry in &mut entries {
+        if entry.path == b"/dir/short" || entry.path == b"/dir/deep/file" {
+            entry.mode ^= 1;
+            if let Content::Hashed(sums) = &mut entry.content {
+                sums.whole ^= 1;
+            }
+        }
+    }
+    let state = manifest_and_tree(
+        &whole(&entries),
+        &tree(place.path()),
+        Scrutiny::default(),
+        &Renames::default(),
+        &all_seen,
+    );
+    let mut state = state.unwrap();
+    assert_eq!((state.different, state.differences.len()), (2, 4));
+    let doubt = Doubt { why: "why", ends: true, all: true };
+    state.excuse(|path| (path == b"/dir/short").then_some(doubt));
+    assert_eq!((state.different, state.unverified_count), (1, 2));
+    assert_eq!(state.verdict(), Verdict::Different);
+    state.excuse(|_| Some(doubt));
+    assert_eq!((state.different, state.verdict()), (0, Verdict::AsFarAsChecked));
+}
+
+#[test]
 fn a_missing_or_short_manifest_is_told() {
     let place = sample();
     let compare = |ending| {
         let trace = trace_of(&[], ending);
         let tree = tree(place.path());
-        manifest_and_tree(&trace, &tree, Scrutiny::default(), &all_seen).unwrap()
+        manifest_and_tree(&trace, &tree, Scrutiny::default(), &Renames::default(), &all_seen)
+            .unwrap()
     };
     assert!(compare(None).limited.unwrap().contains("no manifest"));
     let early = Ending { scope: Scope::StoppedEarly, left_out: 0 };
@@ -281,6 +345,15 @@ fn a_missing_or_short_manifest_is_told() {
     let cut = Ending { scope: Scope::Truncated, left_out: 5 };
     let state = compare(Some(cut));
     assert!(state.limited.is_some() && state.left_out == 5);
+    let with = |left_out, limited: Option<&str>| FinalState {
+        compared: 3,
+        left_out,
+        limited: limited.map(String::from),
+        ..state.clone()
+    };
+    assert_eq!(with(0, None).verdict(), Verdict::Identical);
+    assert_eq!(with(1, None).verdict(), Verdict::AsFarAsChecked);
+    assert_eq!(with(0, Some("cut")).verdict(), Verdict::AsFarAsChecked);
     assert!(compare(Some(Ending::default())).limited.is_none());
 }
 
@@ -306,18 +379,64 @@ fn links_do_not_lead_out_of_a_tree() {
 fn two_manifests() {
     let place = sample();
     let entries = manifest_of(place.path());
-    let same = manifests(&whole(&entries), &whole(&entries), Scrutiny::default()).unwrap();
+    let same =
+        manifests(&whole(&entries), &whole(&entries), Scrutiny::default(), &Renames::default())
+            .unwrap();
     assert_eq!((same.different, same.unverified_count), (0, 0), "{same:?}");
     let mut changed = entries.clone();
     changed.retain(|entry| entry.path != b"/link");
     for entry in &mut changed {
         entry.uid += 1;
     }
-    let other = manifests(&whole(&entries), &whole(&changed), Scrutiny::default()).unwrap();
+    let other =
+        manifests(&whole(&entries), &whole(&changed), Scrutiny::default(), &Renames::default())
+            .unwrap();
     assert_eq!((other.different, other.unverified_count), (entries.len() as u64 - 1, 1));
     let no_owners = Scrutiny { owners: false, ..Scrutiny::default() };
-    let other = manifests(&whole(&entries), &whole(&changed), no_owners).unwrap();
+    let other =
+        manifests(&whole(&entries), &whole(&changed), no_owners, &Renames::default()).unwrap();
     assert_eq!(other.different, 0);
+}
+
+#[test]
+fn what_a_user_calls_the_same_is_compared() {
+    let place = sample();
+    let entries = manifest_of(place.path());
+    let renames = Renames(vec![(b"/dir/".to_vec(), b"/a/new/".to_vec())]);
+    let mut others = entries.clone();
+    for entry in &mut others {
+        renames.apply(entry);
+    }
+    others.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(others.iter().any(|entry| entry.path == b"/a/new/deep/file"), "{others:?}");
+    let compared = |a: &[Entry], b: &[Entry], renames: &Renames| {
+        manifests(&whole(a), &whole(b), Scrutiny::default(), renames).unwrap()
+    };
+    let same = compared(&entries, &others, &renames);
+    assert_eq!((same.different, same.unverified_count), (0, 0), "{same:?}");
+    assert_eq!(same.compared, entries.len() as u64);
+    let same = compared(&others, &entries, &renames.reversed());
+    assert_eq!((same.different, same.unverified_count), (0, 0), "{same:?}");
+    assert!(compared(&entries, &others, &Renames::default()).unverified_count > 0);
+    // What differs is told by its name on the other side, what is missing there too.
+    for entry in others.iter_mut().filter(|entry| entry.path == b"/a/new/deep/file") {
+        entry.size += 1;
+    }
+    others.retain(|entry| entry.path != b"/a/new/short");
+    let other = compared(&entries, &others, &renames);
+    assert_eq!(found(&other), [("/a/new/deep/file".into(), "size".into())]);
+    assert!(other.unverified.iter().any(|one| one.path == b"/a/new/short"), "{other:?}");
+    // A tree that has them elsewhere.
+    let moved = sample();
+    fs::create_dir(moved.path().join("a")).unwrap();
+    fs::rename(moved.path().join("dir"), moved.path().join("a/new")).unwrap();
+    let below: Vec<Entry> =
+        entries.iter().filter(|entry| entry.path.starts_with(b"/dir/")).cloned().collect();
+    let (trace, no_owners) = (whole(&below), Scrutiny::default());
+    let state =
+        manifest_and_tree(&trace, &tree(moved.path()), no_owners, &renames, &all_seen).unwrap();
+    let names = found(&state);
+    assert!(names.iter().all(|(_, what)| what == "links"), "{names:?}");
 }
 
 #[test]

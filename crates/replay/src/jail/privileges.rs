@@ -128,8 +128,12 @@ pub fn landlock<'a>(
 }
 
 /// Rules for a program that is executed again: it changes no file, uses no TCP, no abstract socket and no
-/// signal to the outside. With a network of its own it may use TCP. `None` where the kernel has no Landlock.
-pub fn rules_of_a_reader(has_network: bool) -> Result<Option<OwnedFd>, JailError> {
+/// signal to the outside. With a network of its own it may use TCP. It may open files of one directory to
+/// write, but make none there. `None` where the kernel has no Landlock.
+pub fn rules_of_a_reader(
+    has_network: bool,
+    written: Option<BorrowedFd<'_>>,
+) -> Result<Option<OwnedFd>, JailError> {
     let failed = |error| JailError::plain(format!("cannot make Landlock rules: {error}"));
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -140,6 +144,10 @@ pub fn rules_of_a_reader(has_network: bool) -> Result<Option<OwnedFd>, JailError
         })
         .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
         .and_then(|rules| rules.create())
+        .and_then(|rules| {
+            let written = written.map(|dir| PathBeneath::new(dir, AccessFs::WriteFile));
+            rules.add_rules(written.into_iter().map(Ok::<_, RulesetError>))
+        })
         .map(Into::into)
         .map_err(|error: RulesetError| failed(error))
 }
@@ -154,14 +162,19 @@ mod tests {
 
     #[test]
     fn a_reader_reads_and_changes_nothing() {
-        let Some(rules) = rules_of_a_reader(false).unwrap() else { return };
+        let written = tempfile::tempdir().unwrap();
+        let of_it = std::fs::File::open(written.path()).unwrap();
+        std::fs::write(written.path().join("file"), "as it was\n").unwrap();
+        let Some(rules) = rules_of_a_reader(false, Some(of_it.as_fd())).unwrap() else { return };
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "as it was\n").unwrap();
         let script = "cd \"$1\" || exit 1; cat file; echo other > file; > new; rm file; mkdir d; ln -s a b; \
-                      mv file c; true >> file; kill -0 \"$2\" && echo reached; exit 0";
+                      mv file c; true >> file; cd \"$3\" || exit 1; echo more >> file; > new; rm file; \
+                      mv file c; ln -s /etc/passwd b; kill -0 \"$2\" && echo reached; exit 0";
         let mut shell = Command::new("sh");
         shell.args(["-c", script, "sh"]).arg(directory.path()).arg(std::process::id().to_string());
+        shell.arg(written.path());
         let rules = rules.as_raw_fd();
         // SAFETY: the child makes two system calls.
         unsafe {
@@ -179,5 +192,9 @@ mod tests {
         let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
         assert_eq!(std::fs::read(&file).unwrap(), b"as it was\n");
+        // There it may write to what is there.
+        let names: Vec<_> = std::fs::read_dir(written.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert_eq!(std::fs::read(written.path().join("file")).unwrap(), b"as it was\nmore\n");
     }
 }

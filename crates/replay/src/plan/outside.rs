@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// A shorter call is no wait.
-const SHORT_NS: u64 = 100_000;
+const SHORT_NS: u64 = 20_000;
 /// Others go on that long after what they have waited for.
 const WAKING_NS: u64 = 1_000_000;
 
@@ -77,16 +77,19 @@ impl Outside {
         }
         let Reverse(Open { exit_ns, enter_ns, thread, kind }) = self.open.pop()?;
         let others = self.last.iter().flatten().find(|(other, _)| *other != thread);
-        let since_ns = others.map_or(enter_ns, |(_, at_ns)| enter_ns.max(*at_ns));
-        let outside_ns = match kind {
-            Kind::Sleeps => exit_ns - enter_ns,
-            // Else somebody works for whom it may wait.
-            _ if self.running == 0 => exit_ns.saturating_sub(since_ns),
-            _ => 0,
+        let met_ns = others.map(|(_, at_ns)| *at_ns).filter(|at_ns| *at_ns > enter_ns);
+        let outside_ns = match (kind, met_ns) {
+            (Kind::Sleeps, _) => exit_ns - enter_ns,
+            // Somebody works for whom it may wait.
+            _ if self.running != 0 => 0,
+            (_, Some(at_ns)) => {
+                Some(exit_ns.saturating_sub(at_ns)).filter(|ns| *ns > WAKING_NS).unwrap_or(0)
+            }
+            (_, None) => exit_ns - enter_ns,
         };
         self.set(thread, true);
         self.done(thread, exit_ns);
-        Some((thread, if outside_ns > WAKING_NS { outside_ns } else { 0 }))
+        Some((thread, outside_ns))
     }
 
     fn set(&mut self, thread: u32, runs: bool) {
@@ -131,6 +134,16 @@ mod tests {
             outside.call(1, Kind::Waits, MS, Some(51 * MS));
             assert_eq!(outside.next(u64::MAX), Some((1, expected)));
         }
+    }
+
+    #[test]
+    fn a_short_wait_of_who_is_alone_is_one_for_the_outside() {
+        let mut outside = Outside::default();
+        outside.begin(1, 0);
+        outside.call(1, Kind::Waits, MS, Some(MS + 50_000));
+        assert_eq!(outside.next(u64::MAX), Some((1, 50_000)));
+        outside.call(1, Kind::Waits, 2 * MS, Some(2 * MS + 2000));
+        assert_eq!(outside.next(u64::MAX), None, "it found what it wanted");
     }
 
     #[test]

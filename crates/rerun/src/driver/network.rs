@@ -44,8 +44,9 @@ struct Led<'c> {
     ret: i64,
     /// Memory of the agent that nobody else uses.
     scratch: u64,
-    /// The connection that sends meanwhile.
+    /// The connection that sends meanwhile, and since when nothing went out.
     sends: Option<u64>,
+    sent_nothing_since: Option<Instant>,
     /// What the last call took, and those that count.
     last_ticks: u64,
     ticks: u64,
@@ -113,6 +114,7 @@ impl Driver<'_> {
             ret,
             scratch: reply_at.wrapping_add(offset_of!(Reply, path) as u64),
             sends: None,
+            sent_nothing_since: None,
             last_ticks: 0,
             ticks: 0,
             was_made: false,

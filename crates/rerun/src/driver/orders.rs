@@ -15,7 +15,7 @@ impl Driver<'_> {
     /// A thread is about to make the call before which it is to be stopped.
     pub(super) fn stop(&mut self, asked: Asked, reply_at: u64, call: String) -> Result<(), Ending> {
         let Some(debugger) = &mut self.debugger else {
-            return Err(Ending::Stopped { call, pid: asked.pid });
+            return Err(Ending::Stopped { call, thread: self.recorded(asked.thread) });
         };
         let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, site) as u64);
         let memory = Memory { tid: asked.tid };

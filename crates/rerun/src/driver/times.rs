@@ -39,8 +39,9 @@ impl Driver<'_> {
             cpu_ns: word(from + 1),
             waits: word(from + 2),
             put_off: word(from + 3),
+            faults: word(from + 4),
         };
-        let stood = [standing(0), standing(4)];
+        let stood = [standing(0), standing(size_of::<Standing>() / 8)];
         self.note(Step::Computed { thread: recorded, stood, known_ns })
     }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use super::pairing::{Family, Origin};
 use crate::mixing::Mixer;
 
 /// Limit for the marks of a thread; beyond it every second one goes.
@@ -13,9 +14,6 @@ const THREADS_MAX: usize = 1 << 12;
 /// Calls that a handler of a signal makes at most: one that is left by a jump never ends.
 const HANDLER_CALLS_MAX: u32 = 1000;
 
-/// What a thread is known by in every run: how it descends from the first one.
-pub type Descent = u64;
-
 /// Returns a hash of two numbers.
 fn mixed(a: u64, b: u64) -> u64 {
     let mut hasher = Mixer::default();
@@ -23,30 +21,40 @@ fn mixed(a: u64, b: u64) -> u64 {
     hasher.finish()
 }
 
-/// The threads of a run, by how they descend from the first one.
+/// The threads of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
-    known: HashMap<u32, Descent>,
-    children: HashMap<u32, u64>,
+    /// All that are followed, as they began.
+    pub family: Family,
+    places: HashMap<u32, usize>,
     /// Handlers that threads are in, and the calls made in them.
     handlers: HashMap<u32, (u32, u32)>,
 }
 
 impl Threads {
     /// Notes that a thread begins.
-    pub fn begins(&mut self, thread: u32, parent: u32) {
-        if self.known.len() >= THREADS_MAX {
-            return;
+    pub fn begins(&mut self, thread: u32, parent: u32, is_thread: bool) {
+        if self.family.len() < THREADS_MAX && !self.is_followed(thread) {
+            self.places.insert(thread, self.family.len());
+            self.family.push((thread, Origin { parent, is_thread, began: None }));
         }
-        let number = self.children.entry(parent).or_default();
-        *number += 1;
-        let of_parent = self.known.get(&parent).copied().unwrap_or(0);
-        self.known.insert(thread, mixed(of_parent, *number));
+    }
+
+    /// Notes which program and command line a thread begins.
+    pub fn begins_program(&mut self, thread: u32, program: u64, command: u64) {
+        if let Some(place) = self.places.get(&thread) {
+            self.family[*place].1.began.get_or_insert((program, command));
+        }
+    }
+
+    /// Returns true if a thread is followed.
+    pub fn is_followed(&self, thread: u32) -> bool {
+        self.places.contains_key(&thread)
     }
 
     /// Notes that a thread enters a handler of a signal.
     pub fn enters_handler(&mut self, thread: u32) {
-        if self.known.contains_key(&thread) {
+        if self.is_followed(thread) {
             self.handlers.entry(thread).or_default().0 += 1;
         }
     }
@@ -60,11 +68,6 @@ impl Threads {
             self.handlers.remove(&thread);
         }
         true
-    }
-
-    /// Returns how a thread descends from the first one.
-    pub fn descent(&self, thread: u32) -> Option<Descent> {
-        self.known.get(&thread).copied()
     }
 }
 
@@ -170,7 +173,7 @@ mod tests {
     #[test]
     fn handlers_end_by_their_return_or_at_some_time() {
         let mut threads = Threads::default();
-        threads.begins(1, 0);
+        threads.begins(1, 0, false);
         assert!(!threads.is_in_handler(1, false));
         threads.enters_handler(1);
         threads.enters_handler(1);
@@ -180,21 +183,5 @@ mod tests {
         threads.enters_handler(1);
         let calls = (0..5000).filter(|_| threads.is_in_handler(1, false)).count();
         assert_eq!(calls as u32, HANDLER_CALLS_MAX + 1);
-    }
-
-    #[test]
-    fn threads_are_known_by_descent() {
-        let of = |ids: [u32; 4]| {
-            let mut threads = Threads::default();
-            let [first, a, b, c] = ids;
-            threads.begins(first, 0);
-            threads.begins(a, first);
-            threads.begins(b, first);
-            threads.begins(c, a);
-            ids.map(|id| threads.descent(id).unwrap())
-        };
-        let found = of([1, 2, 3, 4]);
-        assert_eq!(found, of([7, 9, 8, 10]));
-        assert!((1..4).all(|at| !found[..at].contains(&found[at])));
     }
 }

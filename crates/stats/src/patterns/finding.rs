@@ -1,343 +1,16 @@
-//! Kinds of findings, and why each matters.
+//! A finding, and how much it matters.
 
 use std::cmp::Reverse;
 
+use model::glob;
 use render::amounts::{show_size, show_time};
+use render::escape::escaped;
 
-use crate::sheet::{Cell, Fact, Sheet, Table};
-
-/// Kind of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FindingKind {
-    /// The program computes.
-    Computes,
-    /// Waits for the disk to make data durable.
-    Syncs,
-    /// Reads take much of the run.
-    Reading,
-    /// Writes take much of the run.
-    Writing,
-    /// Names and attributes of files take much of the run.
-    Metadata,
-    /// Processes are made all the time.
-    Spawns,
-    /// One end of a pipe waits for the other.
-    SlowPipe,
-    /// Waits for peers.
-    NetworkWaits,
-    /// Waits for events.
-    EventWaits,
-    /// Sleeps.
-    Sleeps,
-    /// Waits for a terminal or device.
-    DeviceWaits,
-    /// Threads wait for each other.
-    ThreadWaits,
-    /// Asynchronous I/O takes much of the run.
-    Asynchronous,
-    /// Many small writes.
-    SmallWrites,
-    /// Many small reads.
-    SmallReads,
-    /// Scattered writes of partial pages.
-    UnalignedWrites,
-    /// The same file is opened all the time.
-    Churn,
-    /// Calls that came to nothing, again and again.
-    Polling,
-    /// The same bytes were read repeatedly.
-    Rereads,
-    /// Many lookups of files that do not exist.
-    MissingFiles,
-    /// The same content was written repeatedly.
-    DuplicateContent,
-    /// The written content is compressible.
-    Compressible,
-    /// Seeks without an access before the next one, or to the current position.
-    UselessSeeks,
-    /// Descriptors that were never closed.
-    DescriptorLeak,
-    /// Threads waited for locks.
-    LockWaits,
-    /// Writes that transferred less than requested.
-    ShortWrites,
-    /// Reads that transferred less than requested before the end of a file.
-    ShortReads,
-    /// Files were renamed before their data was durable.
-    UnsafeRenames,
-}
-
-/// What is said of a kind.
-pub struct Words {
-    /// Key for programs.
-    pub key: &'static str,
-    /// Title.
-    pub title: &'static str,
-    /// Why it costs, and what to do.
-    pub reason: &'static str,
-    /// When to leave it as it is; empty if never.
-    pub unless: &'static str,
-    /// Conditions of `show` that select its calls; `FILE` stands for the file.
-    pub calls: &'static str,
-}
-
-const fn words(
-    key: &'static str,
-    title: &'static str,
-    reason: &'static str,
-    unless: &'static str,
-    calls: &'static str,
-) -> Words {
-    Words { key, title, reason, unless, calls }
-}
-
-impl FindingKind {
-    /// Returns true for findings about the run as a whole: what its time went to.
-    pub fn is_about_run(self) -> bool {
-        self <= FindingKind::Asynchronous
-    }
-
-    /// Returns true for findings that cost no time, but may cost data.
-    fn is_risk(self) -> bool {
-        matches!(
-            self,
-            FindingKind::UnsafeRenames
-                | FindingKind::DescriptorLeak
-                | FindingKind::ShortWrites
-                | FindingKind::ShortReads
-        )
-    }
-
-    /// Returns what is said of it.
-    pub fn words(self) -> Words {
-        match self {
-            FindingKind::Computes => words(
-                "computes",
-                "The program computes",
-                "Most of the time passes between system calls: no change to its I/O makes it much \
-                 faster. Profile it (perf record), and look whether the work can be spread over more \
-                 threads.",
-                "",
-                "",
-            ),
-            FindingKind::Syncs => words(
-                "syncs",
-                "Waits for syncs",
-                "Each sync waits for the disk: let several changes share one (a transaction, a group \
-                 commit, one sync for many new files before they are renamed), if they need to be \
-                 durable one by one at all.",
-                "each change must survive a crash before the next one begins",
-                "--call %sync",
-            ),
-            FindingKind::Reading => words(
-                "reading",
-                "Reading files",
-                "Slow reads come from the disk: read ahead (posix_fadvise, larger buffers, several \
-                 reads at a time), or read less. Fast ones are copies out of the cache.",
-                "",
-                "--call %read",
-            ),
-            FindingKind::Writing => words(
-                "writing",
-                "Writing files",
-                "The kernel takes data at this rate: write less, in larger pieces, or compress it. \
-                 Files opened with O_SYNC or O_DIRECT wait for the disk in each write.",
-                "",
-                "--call %write",
-            ),
-            FindingKind::Metadata => words(
-                "metadata",
-                "Names and attributes of files",
-                "Opening, asking about, making and removing many files costs more than their data: \
-                 put many small files into one, ask once (statx, getdents), or use several threads.",
-                "",
-                "--call %file",
-            ),
-            FindingKind::Spawns => words(
-                "spawns",
-                "Many short processes",
-                "Making a process and loading its program takes about a millisecond: do the work in \
-                 one process, by built-in commands or a library, or pass many arguments at once \
-                 (xargs).",
-                "",
-                "--call %process",
-            ),
-            FindingKind::SlowPipe => words(
-                "slow_pipe",
-                "One end of a pipe waits for the other",
-                "The slower program sets the pace of both: make that one faster (more threads, a \
-                 cheaper algorithm or level of compression).",
-                "",
-                "--call %read,%write",
-            ),
-            FindingKind::NetworkWaits => words(
-                "network_waits",
-                "Waits for peers",
-                "Each request waits for its answer: send several before the first answer is there, \
-                 gather small ones, or look at the peer.",
-                "it is a server that waits for work",
-                "--call %network --slower-than 1ms",
-            ),
-            FindingKind::EventWaits => words(
-                "event_waits",
-                "Waits for events",
-                "The program waits in poll, select or epoll for what others do: look at who sends the \
-                 events, and when.",
-                "it is a server, or waits for people",
-                "--call %wait --slower-than 1ms",
-            ),
-            FindingKind::Sleeps => words(
-                "sleeps",
-                "The program sleeps",
-                "It waits for a time instead of for what it needs: wait for the event itself.",
-                "the pause is wanted",
-                "--call %wait --slower-than 1ms",
-            ),
-            FindingKind::DeviceWaits => words(
-                "device_waits",
-                "Waits for a terminal or device",
-                "Nothing goes on until somebody types, or the device answers.",
-                "it waits for people",
-                "--call read,write --slower-than 1ms",
-            ),
-            FindingKind::ThreadWaits => words(
-                "thread_waits",
-                "Threads wait for each other",
-                "While they wait for a lock or a result, nobody of the program works: look at who \
-                 holds the lock meanwhile.",
-                "",
-                "--call futex --slower-than 1ms",
-            ),
-            FindingKind::Asynchronous => words(
-                "asynchronous",
-                "Asynchronous I/O",
-                "The threads submit operations and wait for their results: keep more in flight, and \
-                 take several at a time.",
-                "the disk is busy all the time already",
-                "--call %wait",
-            ),
-            FindingKind::SmallWrites => words(
-                "small_writes",
-                "Small writes",
-                "A call costs about as much for 100 bytes as for some KiB: gather data in a buffer \
-                 and write it at once.",
-                "each line must be seen at once",
-                "--call %write --path FILE",
-            ),
-            FindingKind::SmallReads => words(
-                "small_reads",
-                "Small reads",
-                "A call costs about as much for 100 bytes as for some KiB: read into a buffer, and take \
-                 from that.",
-                "",
-                "--call %read --path FILE",
-            ),
-            FindingKind::UnalignedWrites => words(
-                "unaligned_writes",
-                "Unaligned writes",
-                "The kernel must read a page from the disk before it can change a part of it: \
-                 write whole pages of 4 KiB at multiples of 4 KiB.",
-                "the file is in the cache",
-                "--call %write --path FILE",
-            ),
-            FindingKind::Churn => words(
-                "churn",
-                "The same file is opened again and again",
-                "Opening and closing costs a walk through directories each time: keep it open, or keep \
-                 what was read.",
-                "others change the file meanwhile",
-                "--call open --path FILE",
-            ),
-            FindingKind::Polling => words(
-                "polling",
-                "Calls that come to nothing",
-                "The program asks again and again whether there is something to do: wait for it \
-                 (poll with a time-out, blocking reads, futexes) instead.",
-                "it saves the time to wake up, and the CPU has nothing else to do",
-                "--failed",
-            ),
-            FindingKind::Rereads => words(
-                "rereads",
-                "The same data is read again",
-                "Copying it out of the kernel's cache costs time even if the disk is not asked: \
-                 keep it, or map the file.",
-                "it does not fit into the program's memory",
-                "--call %read --path FILE",
-            ),
-            FindingKind::MissingFiles => words(
-                "missing_files",
-                "Failed lookups",
-                "Each failed lookup costs a call and a walk through directories: \
-                 shorten search paths, put what is used most first, or remember what is missing.",
-                "the program asks whether it may create them",
-                "--call %file --failed",
-            ),
-            FindingKind::DuplicateContent => words(
-                "duplicate_content",
-                "The same content is written again",
-                "Store a reference to what is there already, or do not write what has not changed.",
-                "it is a journal",
-                "--call %write --path FILE",
-            ),
-            FindingKind::Compressible => words(
-                "compressible",
-                "Compressible data",
-                "By the entropy of sampled bytes alone; a real compressor finds more. Compression \
-                 by the program or the file system would save disk and bandwidth.",
-                "CPU time is scarcer than disk",
-                "--call %write",
-            ),
-            FindingKind::UselessSeeks => words(
-                "useless_seeks",
-                "Useless seeks",
-                "Another seek followed before any data was moved, or the position was there \
-                 already: use pread and pwrite, or remember the position.",
-                "",
-                "--call lseek --path FILE",
-            ),
-            FindingKind::DescriptorLeak => words(
-                "descriptor_leak",
-                "Descriptors that are never closed",
-                "They were still open when the process ended: a longer run meets the limit on open \
-                 files.",
-                "the program keeps them on purpose",
-                "--call open --path FILE",
-            ),
-            FindingKind::LockWaits => words(
-                "lock_waits",
-                "Threads wait for locks",
-                "Waiting for a lock that another thread holds costs two switches of context: hold \
-                 locks for a shorter time, or split what they guard.",
-                "",
-                "--call futex,flock,fcntl --slower-than 100us",
-            ),
-            FindingKind::ShortWrites => words(
-                "short_writes",
-                "Short writes",
-                "Less was taken than was given, so the rest needs another call (and is lost where \
-                 the result is not looked at): wait until there is room, or write smaller pieces.",
-                "",
-                "--call %write --path FILE",
-            ),
-            FindingKind::ShortReads => words(
-                "short_reads",
-                "Short reads within a file",
-                "Less came than was asked for though the file goes on: the rest needs another call, \
-                 and is missed where the result is not looked at.",
-                "",
-                "--call %read --path FILE",
-            ),
-            FindingKind::UnsafeRenames => words(
-                "unsafe_renames",
-                "Renamed before its data was durable",
-                "After a crash the new name may lead to an empty or half file: sync the file before \
-                 it is renamed, and the directory after.",
-                "the file can be made again",
-                "--call rename",
-            ),
-        }
-    }
-}
+use super::kinds::FindingKind;
+use super::often::Often;
+use super::prices::Prices;
+use crate::activity::Activity;
+use crate::sheet::{Cell, Fact, Sheet, Table, ratio};
 
 /// A pattern worth looking at.
 #[derive(Clone, Debug, PartialEq)]
@@ -348,16 +21,75 @@ pub struct Finding {
     pub count: u64,
     /// Number of bytes concerned.
     pub bytes: u64,
-    /// Time spent in the calls.
+    /// What it took of the run's time: of a moment in which several threads work, its part.
     pub time_ns: u64,
     /// That time as a share of the run.
     pub share: f64,
-    /// The file, if there is one.
+    /// What would be saved at most.
+    pub saves_ns: u64,
+    /// The activity whose time this is a part of.
+    pub within: Option<Activity>,
+    /// The file, if there is one, or a pattern for those of many.
     pub file: Vec<u8>,
+    /// True if the file is a pattern.
+    pub is_pattern: bool,
     /// Module and offset of the call site with most of the calls.
     pub site: Vec<u8>,
+    /// Numbers of calls that took longest, the slowest first.
+    pub calls: Vec<u64>,
+    /// The call that took most time, if the command is about one.
+    pub call: String,
     /// The numbers in words.
     pub evidence: String,
+}
+
+impl Finding {
+    /// Makes one that costs nothing.
+    pub fn new(kind: FindingKind, evidence: String) -> Finding {
+        Finding {
+            kind,
+            count: 0,
+            bytes: 0,
+            time_ns: 0,
+            share: 0.0,
+            saves_ns: 0,
+            within: None,
+            file: Vec::new(),
+            is_pattern: false,
+            site: Vec::new(),
+            calls: Vec::new(),
+            call: String::new(),
+            evidence,
+        }
+    }
+
+    /// Makes one about calls of an activity, which cost their part of its time.
+    pub fn about(
+        kind: FindingKind,
+        of: &Often,
+        (activity, prices): (Activity, &Prices),
+        evidence: String,
+    ) -> Finding {
+        let finding = Finding {
+            count: of.count,
+            bytes: of.bytes,
+            within: Some(activity),
+            calls: of.slowest.numbers(),
+            ..Finding::new(kind, evidence)
+        };
+        finding.costs(prices.of(activity, of.ns), prices.run_ns())
+    }
+
+    /// Sets what it took of a run.
+    pub fn costs(self, time_ns: u64, run_ns: u64) -> Finding {
+        Finding { time_ns, saves_ns: time_ns, share: ratio(time_ns, run_ns).min(1.0), ..self }
+    }
+
+    /// Says that so many of its calls would have to stay.
+    pub fn but_for(self, needed: u64) -> Finding {
+        let gone = 1.0 - ratio(needed, self.count).min(1.0);
+        Finding { saves_ns: (self.time_ns as f64 * gone) as u64, ..self }
+    }
 }
 
 /// How much a finding matters.
@@ -377,13 +109,16 @@ pub enum Severity {
 const MEDIUM_SHARE: f64 = 0.01;
 /// From this share of the run on, it is among what matters most.
 const HIGH_SHARE: f64 = 0.1;
+/// Nobody feels less than this, however short the run.
+const FELT_NS: u64 = 10_000_000;
 
 impl Finding {
     /// Returns how much it matters.
     pub fn severity(&self) -> Severity {
+        let is_felt = self.time_ns >= FELT_NS;
         match () {
-            () if self.share >= HIGH_SHARE => Severity::High,
-            () if self.share >= MEDIUM_SHARE => Severity::Medium,
+            () if is_felt && self.share >= HIGH_SHARE => Severity::High,
+            () if is_felt && self.share >= MEDIUM_SHARE => Severity::Medium,
             () if self.kind.is_risk() => Severity::Risk,
             () => Severity::Note,
         }
@@ -391,19 +126,29 @@ impl Finding {
 
     /// Returns the command that shows its calls; TRACE stands for the trace.
     fn command(&self) -> Vec<u8> {
-        let words = self.kind.words();
-        if words.calls.is_empty() {
-            return Vec::new();
-        }
-        let calls = match words.calls.split_once("FILE") {
-            Some((before, _)) if self.file.is_empty() => before.trim_end_matches("--path ").into(),
-            Some((before, after)) => {
-                let path = String::from_utf8_lossy(&self.file);
-                format!("{before}'{}'{after}", path.replace('\'', "'\\''"))
-            }
-            None => words.calls.to_string(),
+        let command = self.kind.words().command;
+        let command = match self.call.is_empty() {
+            true => command.replace(" --call CALL", ""),
+            false => command.replace("CALL", &self.call),
         };
-        format!("reenact show TRACE --seq {}", calls.trim_end()).into_bytes()
+        if self.file.is_empty() {
+            return command.replace(" --path FILE", "").into_bytes();
+        }
+        let pattern = match self.is_pattern {
+            true => self.file.clone(),
+            false => glob::quoted(&self.file),
+        };
+        let path = String::from_utf8_lossy(&pattern).replace('\'', "'\\''");
+        command.replacen("FILE", &format!("'{path}'"), 1).into_bytes()
+    }
+
+    /// Returns it in a line.
+    pub fn line(&self) -> String {
+        let about = [self.cost(), escaped(&self.file)];
+        let about: Vec<&str> =
+            about.iter().map(String::as_str).filter(|of| !of.is_empty()).collect();
+        let title = self.kind.words().title;
+        if about.is_empty() { title.into() } else { format!("{title} ({})", about.join("; ")) }
     }
 
     /// Returns its cost in words.
@@ -415,6 +160,21 @@ impl Finding {
             (ns, _) if share < 0.05 => format!("{}, <0.1% of the run", show_time(ns)),
             (ns, _) => format!("{}, {share:.1}% of the run", show_time(ns)),
         }
+    }
+
+    /// Returns the activity that its time is a part of, unless it is all of that.
+    fn part_of(&self) -> Option<Activity> {
+        self.within.filter(|_| !self.kind.is_about_run() && self.time_ns > 0)
+    }
+
+    /// Returns what would be saved, in words.
+    fn saves(&self) -> String {
+        if self.saves_ns == 0 { String::new() } else { show_time(self.saves_ns) }
+    }
+
+    /// Returns the numbers of its slowest calls, in words.
+    fn numbers(&self) -> String {
+        self.calls.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -445,8 +205,13 @@ pub fn sheet(findings: &[Finding]) -> Sheet {
             ("time_ns", ""),
             ("run_share", ""),
             ("", "costs"),
+            ("within", "as a part of"),
+            ("saves_ns", ""),
+            ("", "saves at most"),
+            ("confidence", "confidence"),
             ("file", "file"),
             ("evidence", "evidence"),
+            ("calls", "slowest calls"),
             ("site", "called from"),
             ("reason", "why"),
             ("unless", "leave it if"),
@@ -472,8 +237,13 @@ pub fn sheet(findings: &[Finding]) -> Sheet {
             Cell::Ns(finding.time_ns),
             Cell::Share(finding.share),
             Cell::Word(finding.cost().into()),
+            finding.part_of().map_or(Cell::Nothing, |activity| Cell::word(activity.name())),
+            Cell::Ns(finding.saves_ns),
+            Cell::Word(finding.saves().into()),
+            Cell::word(words.confidence.key()),
             Cell::Name(finding.file.clone()),
             Cell::Word(finding.evidence.clone().into()),
+            Cell::Word(finding.numbers().into()),
             Cell::Name(finding.site.clone()),
             Cell::word(words.reason),
             Cell::word(words.unless),
@@ -483,7 +253,7 @@ pub fn sheet(findings: &[Finding]) -> Sheet {
     let count = Cell::Count(table.rows.len() as u64);
     let facts = vec![Fact { key: "finding_count", title: "findings", value: count }];
     let notes = vec![
-        "A finding of less than 1% of the run is a note: it is true, and not worth much work."
+        "A finding of less than 1% of the run or 10 ms is a note: it is true, and not worth much work."
             .into(),
     ];
     Sheet { facts, tables: vec![table], notes }

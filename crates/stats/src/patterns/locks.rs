@@ -8,9 +8,13 @@ use syscalls::Act;
 use syscalls::abi::files::LOCK_NB;
 use trace::event::Call;
 
-use super::finding::{Finding, FindingKind};
+use super::callers::Callers;
+use super::finding::Finding;
+use super::kinds::FindingKind;
 use super::often::{COUNTED_MAX, OFTEN, OFTEN_SLOW, Often};
-use crate::sites::{SiteId, Sites};
+use super::prices::Prices;
+use crate::activity::Activity;
+use crate::sites::SiteId;
 
 /// Value of a contended lock in the C library and in most others. A wait with this value is for a
 /// lock, not for an event.
@@ -35,16 +39,15 @@ impl Locks {
     }
 
     /// Processes a call.
-    pub fn add(&mut self, moment: &Moment<'_>, call: &Call, sites: &mut Sites) {
+    pub fn add(&mut self, moment: &Moment<'_>, call: &Call, site: SiteId) {
         let Some(row) = syscalls::by_number(call.nr.into()) else { return };
         let ns = moment.exit_ns.map_or(0, |exit| exit.saturating_sub(moment.enter_ns));
         let [first, operation, value, ..] = call.args;
-        let site = |sites: &mut Sites| sites.at(moment, call.site);
         let waits = match row.act_of(&call.args) {
             Act::WaitOnWord if value as u32 == CONTENDED => {
                 let thread = moment.world.thread(moment.event.thread);
                 let lock = (thread.map_or(0, |thread| thread.process), first);
-                return note(&mut self.threads, lock, ns, site(sites));
+                return note(&mut self.threads, lock, (ns, moment.seq), site);
             }
             Act::Lock => operation & LOCK_NB == 0,
             Act::RecordLock { waits } => waits,
@@ -52,25 +55,19 @@ impl Locks {
         };
         if waits && ns >= WAITED_NS && call.success().is_some() {
             let path = moment.view().fd(first as i32).unwrap_or_default();
-            note(&mut self.files, path, ns, site(sites));
+            note(&mut self.files, path, (ns, moment.seq), site);
         }
     }
 
     /// Returns a finding for each lock with many waits.
-    pub fn finish(self, sites: &Sites) -> Vec<Finding> {
-        let finding = |file, often: &Often, places: &HashMap<SiteId, u64>, evidence| {
+    pub fn finish(self, callers: &mut Callers, prices: &Prices) -> Vec<Finding> {
+        let mut finding = |file, often: &Often, places: &HashMap<SiteId, u64>, evidence| {
             let top =
                 places.iter().max_by_key(|(site, count)| (**count, std::cmp::Reverse(**site)));
-            Finding {
-                kind: FindingKind::LockWaits,
-                count: often.count,
-                bytes: 0,
-                time_ns: often.ns,
-                share: 0.0,
-                file,
-                site: top.map(|(site, _)| sites.name(*site).to_vec()).unwrap_or_default(),
-                evidence,
-            }
+            let site = top.map(|(site, _)| callers.spelled(*site)).unwrap_or_default();
+            let about = (Activity::Lock, prices);
+            let finding = Finding::about(FindingKind::LockWaits, often, about, evidence);
+            Finding { file, site, ..finding }
         };
         let mut findings = Vec::new();
         let threads = self.threads.iter().filter(|(_, (often, _))| often.count >= OFTEN);
@@ -92,14 +89,14 @@ impl Locks {
 fn note<K: std::hash::Hash + Eq>(
     locks: &mut HashMap<K, (Often, HashMap<SiteId, u64>)>,
     key: K,
-    ns: u64,
+    (ns, number): (u64, Option<u64>),
     site: SiteId,
 ) {
     if locks.len() >= COUNTED_MAX && !locks.contains_key(&key) {
         return;
     }
     let (often, places) = locks.entry(key).or_default();
-    often.add(0, ns);
+    often.add_call(0, ns, number);
     if places.len() < 16 || places.contains_key(&site) {
         *places.entry(site).or_default() += 1;
     }

@@ -1,5 +1,7 @@
 //! Numbers in calls on files and descriptors.
 
+/// Command of fcntl: which signal tells of events of an open file.
+pub const F_SETSIG: i32 = 10;
 /// Instead of a directory descriptor: the working directory.
 pub const AT_FDCWD: i32 = -100;
 /// A link at the end of a path is not followed.
@@ -27,6 +29,8 @@ pub const O_TRUNC: u64 = 0o1000;
 pub const O_APPEND: u64 = 0o2000;
 /// Writes return when their data is durable.
 pub const O_DSYNC: u64 = 0o10_000;
+/// Reads and writes go past the cache.
+pub const O_DIRECT: u64 = 0o40_000;
 /// The path leads to a directory, or the call fails.
 pub const O_DIRECTORY: u64 = 0o200_000;
 /// A link at the end of the path makes the call fail.

@@ -24,6 +24,8 @@ pub const MAP_DENYWRITE: u64 = 0x800;
 pub const MAP_FIXED: u64 = 0x10;
 /// The same, unless something is there.
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// Huge pages are wanted.
+pub const MAP_HUGETLB: u64 = 0x4_0000;
 /// Stores stay in the process.
 pub const MAP_PRIVATE: u64 = 2;
 /// Flags of userfaultfd: it is closed by an exec, does not block, and handles no faults of the

@@ -59,6 +59,12 @@ pub const AT_COMPLETIONS: u64 = 0x800_0000;
 /// The entries of the submission queue.
 pub const AT_ENTRIES: u64 = 0x1000_0000;
 
+/// io_uring_enter: waits for completions.
+pub const ENTER_GETEVENTS: u64 = 1 << 0;
+/// io_uring_enter: a structure says for how long.
+pub const ENTER_EXT_ARG: u64 = 1 << 3;
+/// The same, in memory that the ring knows.
+pub const ENTER_EXT_ARG_REG: u64 = 1 << 6;
 /// io_uring_enter: the first argument is a number from IORING_REGISTER_RING_FDS.
 pub const ENTER_REGISTERED_RING: u64 = 1 << 4;
 

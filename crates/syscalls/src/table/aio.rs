@@ -1,6 +1,7 @@
 //! Asynchronous I/O: Linux AIO and io_uring. Data is transferred without further calls.
 
 use super::words::*;
+use crate::abi::rings::{ENTER_EXT_ARG, ENTER_EXT_ARG_REG};
 use crate::act::Act;
 use crate::flags as f;
 use crate::handler::Handler;
@@ -8,9 +9,6 @@ use crate::layout as l;
 use crate::shape::Len::{Arg as ByArg, ArgTimes, Fixed, RetTimes};
 use crate::shape::Of::{Bits, Bytes, I32, SigSet, Struct, U32, U64};
 use crate::shape::{Arg, Gives, Ret, Syscall};
-
-const ENTER_EXT_ARG: u64 = 1 << 3;
-const ENTER_EXT_ARG_REG: u64 = 1 << 6;
 
 const OPCODE: Arg = bits("opcode", &f::URING_REGISTER);
 

@@ -31,7 +31,7 @@ pub static ROWS: &[Syscall] = &[
     call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid").for_files()]).does(Act::SetFileId(Ids::User)),
     call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid").for_files()]).does(Act::SetFileId(Ids::Group)),
     // Two elements since version 2 of the header, which is in general use; version 1 has only one.
-    call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
+    call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER).told_on_error(), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
     call(126, "capset", CREDS, SIMULATED, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
 
     call(248, "add_key", NONE, SIMULATED, Ret::Int, &[
@@ -71,9 +71,9 @@ pub static ROWS: &[Syscall] = &[
     ]),
     call(446, "landlock_restrict_self", DESC, SIMULATED, Ret::Int, &[fd("ruleset_fd"), bits("flags", &f::LANDLOCK_RESTRICT)]).does(Act::Confine),
     call(459, "lsm_get_self_attr", NONE, IGNORED, Ret::Int, &[
-        one("attr", &f::LSM_ATTR), output("ctx", Bytes, Pointee(2)), inout("size", U32, Fixed(4)), bits("flags", &f::LSM_FLAGS)]),
+        one("attr", &f::LSM_ATTR), output("ctx", Bytes, Pointee(2)), inout("size", U32, Fixed(4)).told_on_error(), bits("flags", &f::LSM_FLAGS)]),
     call(460, "lsm_set_self_attr", NONE, SIMULATED, Ret::Int, &[
         one("attr", &f::LSM_ATTR), input("ctx", Bytes, Arg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
     call(461, "lsm_list_modules", NONE, IGNORED, Ret::Int, &[
-        output("ids", U64, Pointee(1)), inout("size", U32, Fixed(4)), bits("flags", &f::NO_FLAGS)]),
+        output("ids", U64, Pointee(1)), inout("size", U32, Fixed(4)).told_on_error(), bits("flags", &f::NO_FLAGS)]),
 ];

@@ -6,11 +6,14 @@ use crate::act::Act;
 use crate::flags as f;
 use crate::handler::Handler;
 use crate::layout as l;
-use crate::shape::Len::{Arg, Counted, Fixed, RetAtMost, RetPath};
+use crate::shape::Len::{Arg as ByArg, Counted, Fixed, RetAtMost, RetPath};
 use crate::shape::Of::{Bytes, I32, Struct, Text, U64};
-use crate::shape::{Gives, OpenFlags, Ret, Syscall};
+use crate::shape::{Arg, Gives, OpenFlags, Ret, Syscall};
 
 const AT_HANDLE_MNT_ID_UNIQUE: u64 = 1;
+/// Where it is too short, the kernel says how long it has to be.
+const HANDLE: Arg =
+    inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }).told_on_error();
 
 /// The rows of this family.
 #[rustfmt::skip]
@@ -49,11 +52,11 @@ pub static ROWS: &[Syscall] = &[
     call(138, "fstatfs", DESC, REAL, Ret::Int, &[fd("fd"), out_struct("buf", &l::STATFS)]),
     call(161, "chroot", FILE, SIMULATED, Ret::Int, &[path("path")]).does(Act::Root),
     call(188, "setxattr", FILE.or(CHANGE), REAL, Ret::Int, &[
-        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr).by_descriptor(190),
+        path("path"), text("name"), input("value", Bytes, ByArg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr).by_descriptor(190),
     call(189, "lsetxattr", FILE.or(CHANGE), REAL, Ret::Int, &[
-        path("path"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeLinkXattr),
+        path("path"), text("name"), input("value", Bytes, ByArg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeLinkXattr),
     call(190, "fsetxattr", DESC.or(CHANGE), REAL, Ret::Int, &[
-        fd("fd"), text("name"), input("value", Bytes, Arg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr),
+        fd("fd"), text("name"), input("value", Bytes, ByArg(3)), size("size"), bits("flags", &f::XATTR)]).does(Act::ChangeXattr),
     call(191, "getxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), room("size")]).does(Act::GetXattr).by_descriptor(193),
     call(192, "lgetxattr", FILE, REAL, Ret::Size, &[path("path"), text("name"), output("value", Bytes, RetAtMost(3, 1)), room("size")]).does(Act::GetLinkXattr),
     call(193, "fgetxattr", DESC, REAL, Ret::Size, &[fd("fd"), text("name"), output("value", Bytes, RetAtMost(3, 1)), room("size")]).does(Act::GetXattr),
@@ -92,14 +95,14 @@ pub static ROWS: &[Syscall] = &[
         dirfd("dirfd"), path("pathname"), input("times", Struct(&l::UTIME_TIMESPEC), Fixed(32)), bits("flags", &f::AT)]).does(Act::Times),
     // With this flag the mount id has 64 bits.
     family(303, "name_to_handle_at", FILE.or(DESC), SIMULATED, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }),
-        output("mount_id", I32, Fixed(4)), bits("flags", &f::AT_HANDLE)], &[
+        dirfd("dirfd"), path("pathname"), HANDLE,
+        output("mount_id", I32, Fixed(4)).told_on_error(), bits("flags", &f::AT_HANDLE)], &[
         when_set(4, AT_HANDLE_MNT_ID_UNIQUE, Ret::Int, &[
-            dirfd("dirfd"), path("pathname"), inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }),
-            output("mount_id", U64, Fixed(8)), bits("flags", &f::AT_HANDLE)]),
+            dirfd("dirfd"), path("pathname"), HANDLE,
+            output("mount_id", U64, Fixed(8)).told_on_error(), bits("flags", &f::AT_HANDLE)]),
         otherwise(Ret::Int, &[
-            dirfd("dirfd"), path("pathname"), inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }),
-            output("mount_id", I32, Fixed(4)), bits("flags", &f::AT_HANDLE)]),
+            dirfd("dirfd"), path("pathname"), HANDLE,
+            output("mount_id", I32, Fixed(4)).told_on_error(), bits("flags", &f::AT_HANDLE)]),
     ]),
     call(304, "open_by_handle_at", DESC, SIMULATED, Ret::Fd, &[
         dirfd("mount_fd"), input("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }), bits("flags", &f::OPEN)]).gives(Gives::Unnamed),
@@ -108,21 +111,21 @@ pub static ROWS: &[Syscall] = &[
     call(332, "statx", FILE.or(DESC).or(STAT), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("flags", &f::AT_STATX), bits("mask", &f::STATX), out_struct("statxbuf", &l::STATX)]),
     call(437, "openat2", FILE.or(DESC), REAL, Ret::Fd, &[
-        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, Arg(3)), size("size")]).opens(OpenFlags::Struct { arg: 2, at: 0, resolve_at: 16 }),
+        dirfd("dirfd"), path("pathname"), in_sized("how", &l::OPEN_HOW, ByArg(3)), size("size")]).opens(OpenFlags::Struct { arg: 2, at: 0, resolve_at: 16 }),
     call(439, "faccessat2", FILE.or(DESC), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("mode", &f::ACCESS), bits("flags", &f::AT_ACCESS)]).does(Act::Access),
     call(452, "fchmodat2", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), mode("mode"), bits("flags", &f::AT)]).does(Act::Mode),
     call(463, "setxattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_sized_holder("args", &l::XATTR_VALUE, Arg(5)), size("size")]).does(Act::ChangeXattr),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), in_sized_holder("args", &l::XATTR_VALUE, ByArg(5)), size("size")]).does(Act::ChangeXattr),
     call(464, "getxattrat", FILE.or(DESC), REAL, Ret::Size, &[
-        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_sized_holder("args", &l::XATTR_RESULT, Arg(5)), size("size")]).does(Act::GetXattr),
+        dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name"), out_sized_holder("args", &l::XATTR_RESULT, ByArg(5)), size("size")]).does(Act::GetXattr),
     call(465, "listxattrat", FILE.or(DESC), REAL, Ret::Size, &[
         dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), attribute_names("list", RetAtMost(4, 1)), room("size")]).does(Act::ListXattr),
     call(466, "removexattrat", FILE.or(DESC).or(CHANGE), REAL, Ret::Int, &[
         dirfd("dirfd"), path("pathname"), bits("at_flags", &f::AT), text("name")]).does(Act::ChangeXattr),
     call(468, "file_getattr", FILE.or(DESC), SIMULATED, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), output("attr", Struct(&l::FILE_ATTR), Arg(3)), size("size"), bits("at_flags", &f::AT)]),
+        dirfd("dirfd"), path("pathname"), output("attr", Struct(&l::FILE_ATTR), ByArg(3)), size("size"), bits("at_flags", &f::AT)]),
     call(469, "file_setattr", FILE.or(DESC).or(CHANGE), SIMULATED, Ret::Int, &[
-        dirfd("dirfd"), path("pathname"), in_sized("attr", &l::FILE_ATTR, Arg(3)), size("size"), bits("at_flags", &f::AT)]),
+        dirfd("dirfd"), path("pathname"), in_sized("attr", &l::FILE_ATTR, ByArg(3)), size("size"), bits("at_flags", &f::AT)]),
 ];

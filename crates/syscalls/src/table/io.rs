@@ -24,7 +24,7 @@ pub static ROWS: &[Syscall] = &[
     call(22, "pipe", DESC, REAL, Ret::Int, &[output("pipefd", Fds, Fixed(8))]).gives(Gives::Pipe),
     call(23, "select", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
-        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL)]).handled(Handler::Wait).beside(waits_behind(WaitsOn::Sets, 4)),
+        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMEVAL).told_on_error()]).handled(Handler::Wait).beside(waits_behind(WaitsOn::Sets, 4)),
     call(32, "dup", DESC, NUMBERS, Ret::Fd, &[fd("oldfd")]).does(Act::Duplicate).handled(Handler::Duplicate).beside(RENUMBERS),
     call(33, "dup2", DESC, NUMBERS, Ret::Fd, &[fd("oldfd"), new_number("newfd")]).does(Act::Duplicate).handled(Handler::Duplicate).beside(RENUMBERS),
     call(40, "sendfile", NETWORK.or(READ).or(WRITE), REAL, Ret::Size, &[
@@ -54,10 +54,10 @@ pub static ROWS: &[Syscall] = &[
     call(255, "inotify_rm_watch", DESC, SIMULATED, Ret::Int, &[fd("fd"), int("wd")]),
     call(270, "pselect6", DESC.or(WAIT), IGNORED, Ret::Int, &[
         int("nfds"), inout("readfds", FdSet, BitsArg(0)), inout("writefds", FdSet, BitsArg(0)),
-        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMESPEC),
+        inout("exceptfds", FdSet, BitsArg(0)), inout_struct("timeout", &l::TIMESPEC).told_on_error(),
         in_holder("sigmask", &l::SIGSET_ARG)]).handled(Handler::MaskedWait { mask: 5, in_pair: true }).beside(waits_behind(WaitsOn::Sets, 4)),
     call(271, "ppoll", DESC.or(WAIT), IGNORED, Ret::Int, &[
-        inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), inout_struct("tmo_p", &l::TIMESPEC),
+        inout("fds", Struct(&l::POLLFD), ArgTimes(1, 8)), uint("nfds"), inout_struct("tmo_p", &l::TIMESPEC).told_on_error(),
         input("sigmask", SigSet, Arg(4)), size("sigsetsize")]).handled(Handler::MaskedWait { mask: 3, in_pair: false }).beside(waits_behind(WaitsOn::List, 2)),
     call(275, "splice", DESC.or(READ).or(WRITE), REAL, Ret::Size, &[
         source("fd_in"), source_at_behind("off_in"), target("fd_out"), target_at_behind("off_out"),

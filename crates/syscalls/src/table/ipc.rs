@@ -42,6 +42,7 @@ pub static ROWS: &[Syscall] = &[
         when(2, 14, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 15, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 16, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, int("arg")]),
+        when(2, 17, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")]),
         when(2, 18, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),
         when(2, 19, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMINFO)]),
         when(2, 20, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),

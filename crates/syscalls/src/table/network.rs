@@ -13,7 +13,7 @@ const DOMAIN: Arg = one("domain", &f::AF);
 const TYPE: Arg = bits("type", &f::SOCK);
 const LEVEL: Arg = one("level", &f::SOL);
 const ADDRLEN: Arg = inout("addrlen", I32, Fixed(4));
-const OPTLEN: Arg = inout("optlen", I32, Fixed(4));
+const OPTLEN: Arg = inout("optlen", I32, Fixed(4)).told_on_error();
 
 /// Options that a re-execution sets on real sockets: reuse of addresses and ports, keep-alive and its
 /// times, sizes of buffers, no delay, cork, and whether IPv6 is meant alone.

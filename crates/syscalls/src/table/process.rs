@@ -10,7 +10,10 @@ use crate::shape::Len::{
     Arg as ByArg, ArgTimes, Fixed, FixedIfRet, Ret as Result, RetAtMost, SelfSized,
 };
 use crate::shape::Of::{Bits, Fds, I32, Siginfo, Struct, U32, U64, WaitStatus};
-use crate::shape::{Arg, Gives, Ret, Syscall};
+use crate::shape::{Arg, Behind, Gives, Ret, Syscall};
+
+/// Where clone3 stores the descriptor of the new process.
+const PIDFD_OF_CLONE: Behind = Behind { at: 8, bit: CLONE_PIDFD.trailing_zeros() as u8 };
 
 const SETRLIMIT: &[Arg] = &[one("resource", &f::RLIMIT), in_struct("rlim", &l::RLIMIT)];
 const PRLIMIT: &[Arg] = &[
@@ -77,7 +80,7 @@ pub static ROWS: &[Syscall] = &[
     call(322, "execveat", FILE.or(DESC).or(PROCESS), TASK, Ret::Never, &[
         dirfd("dirfd"), path("pathname"), texts("argv"), environment("envp"), bits("flags", &f::AT_EXEC)]).does(Act::Execute).handled(Handler::ExecAt).again(MADE),
     call(434, "pidfd_open", DESC, SIMULATED, Ret::Fd, &[pid("pid"), bits("flags", &f::PIDFD)]).gives(Gives::Process).until_exec(),
-    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).handled(Handler::CloneByStruct).again(BORN),
+    call(435, "clone3", PROCESS, TASK, Ret::Pid, &[in_sized("cl_args", &l::CLONE_ARGS, ByArg(1)), size("size")]).does(Act::Spawn).gives(Gives::ObjectBehind("pidfd", PIDFD_OF_CLONE)).until_exec().handled(Handler::CloneByStruct).again(BORN),
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor).until_exec(),
 
     // Scheduling.

@@ -301,7 +301,7 @@ impl Variant {
 const MASK_32: u64 = 0xffff_ffff;
 
 const fn arg(name: &'static str, kind: ArgKind) -> Arg {
-    Arg { name, kind, operand: Operand::ByType }
+    Arg { name, kind, operand: Operand::ByType, told_on_error: false }
 }
 
 impl Arg {
@@ -383,6 +383,10 @@ impl Arg {
     /// It is the user or group id for access to files.
     pub const fn for_files(self) -> Arg {
         self.used_as(Operand::FileId)
+    }
+    /// The kernel writes to it as well if the call fails.
+    pub const fn told_on_error(self) -> Arg {
+        Arg { told_on_error: true, ..self }
     }
     /// It is the list of supplementary groups.
     pub const fn groups(self) -> Arg {

@@ -1,5 +1,7 @@
 //! Where a thread was interrupted, and what that means.
 
+use syscalls::abi::errno::{EINTR, result};
+
 use super::access::{
     copy_done, copy_insn, load_fault, load_insn, store_fault, store_insn, stream_begin,
     stream_done, stream_rest,
@@ -82,6 +84,14 @@ pub fn place_of(uc: &UContext) -> Place {
     let at_call = (call_begin()..=call_insn()).contains(&rip)
         || (old_call_begin()..=old_call_insn()).contains(&rip);
     if at_call { Place::Call } else { Place::Agent }
+}
+
+/// A call that the kernel is about to make again fails, as it would by a handler that does not want that.
+pub fn fail_restarted(uc: &mut UContext) {
+    if place_of(uc) == Place::RestartedCall {
+        uc.regs.rip += CALL_BYTES;
+        uc.regs.rax = result(EINTR) as u64;
+    }
 }
 
 /// Ends an access to program memory that has faulted. Returns false if this is no such access.

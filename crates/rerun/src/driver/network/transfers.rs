@@ -52,7 +52,7 @@ impl Bytes {
 impl Driver<'_> {
     /// The bytes that a call has moved.
     fn bytes(led: &Led<'_>, contents: &mut dyn Contents, out: bool) -> Result<Bytes, Ending> {
-        let mut left = usize::try_from(led.ret).unwrap_or(0);
+        let mut left = usize::try_from(led.ret).unwrap_or(0).min(COPIED_MAX as usize);
         let (capture, _) = syscalls::capture::row(led.call.nr.into(), &led.call.args);
         let ops = &capture.ops[..usize::from(capture.nops)];
         let is_vector = |arg| ops.iter().any(|op| op.arg == arg && op.how != How::Bytes);
@@ -252,13 +252,21 @@ impl Driver<'_> {
     /// How many bytes went out. Waits a while if none did, as there was no room.
     fn went_out(
         &mut self,
-        led: &Led<'_>,
+        led: &mut Led<'_>,
         socket: &std::os::fd::OwnedFd,
         ret: i64,
     ) -> Result<usize, Ending> {
         match usize::try_from(ret) {
-            Ok(n) if n > 0 => Ok(n),
+            Ok(n) if n > 0 => {
+                led.sent_nothing_since = None;
+                Ok(n)
+            }
             Err(_) if ret == -i64::from(libc::EAGAIN) => {
+                let since = *led.sent_nothing_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > self.patience {
+                    let seconds = since.elapsed().as_secs();
+                    return Err(led.differs(format!("the client has read nothing for {seconds} s")));
+                }
                 self.drain(led)?;
                 let mut poll =
                     libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
