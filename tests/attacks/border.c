@@ -180,6 +180,13 @@ static int attach_all(void) {
     return failed;
 }
 
+static int is_somebody_elses(int pid) {
+    char path[64];
+    struct stat state;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    return stat(path, &state) == 0 && state.st_uid != geteuid();
+}
+
 // Processes of other users, those that record among them: their memory and descriptors.
 static int reach_others(void) {
     DIR *all = opendir("/proc");
@@ -188,23 +195,24 @@ static int reach_others(void) {
     while (all && (entry = readdir(all))) {
         int pid = atoi(entry->d_name);
         char path[64], byte;
-        struct stat state;
-        snprintf(path, sizeof path, "/proc/%d/maps", pid);
-        if (pid <= 0 || pid == getpid() || stat(path, &state) != 0 || state.st_uid == geteuid()) continue;
+        const char *reached = NULL;
+        if (pid <= 0 || pid == getpid() || !is_somebody_elses(pid)) continue;
         others++;
         snprintf(path, sizeof path, "/proc/%d/mem", pid);
-        if (open(path, O_RDONLY) >= 0) failed |= got("memory of somebody else");
+        if (open(path, O_RDONLY) >= 0) reached = "memory of somebody else";
         snprintf(path, sizeof path, "/proc/%d/fd", pid);
-        if (opendir(path)) failed |= got("descriptors of somebody else");
+        if (opendir(path)) reached = "descriptors of somebody else";
         snprintf(path, sizeof path, "/proc/%d/map_files", pid);
-        if (opendir(path)) failed |= got("mapped files of somebody else");
-        if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0) failed |= got("somebody else as a tracee");
+        if (opendir(path)) reached = "mapped files of somebody else";
+        if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0) reached = "somebody else as a tracee";
         struct iovec into = {&byte, 1}, from = {maps[0].start ? (void *)maps[0].start : &byte, 1};
-        if (process_vm_readv(pid, &into, 1, &from, 1, 0) >= 0) failed |= got("bytes of somebody else");
+        if (process_vm_readv(pid, &into, 1, &from, 1, 0) >= 0) reached = "bytes of somebody else";
         int pidfd = syscall(SYS_pidfd_open, pid, 0);
         for (int fd = 0; pidfd >= 0 && fd < 40; fd++)
-            if (syscall(SYS_pidfd_getfd, pidfd, fd, 0) >= 0) failed |= got("a descriptor of somebody else");
+            if (syscall(SYS_pidfd_getfd, pidfd, fd, 0) >= 0) reached = "a descriptor of somebody else";
         if (pidfd >= 0) close(pidfd);
+        // Root's may have become this user's meanwhile, of their own will.
+        if (reached && is_somebody_elses(pid)) failed |= got(reached);
     }
     if (others < 3) failed |= got("nobody else to reach: nothing was tried");
     return failed;

@@ -81,12 +81,6 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let path = args.input.path()?;
     let trace = source::open_to_count(&path)?;
-    if !args.detail.is_empty() && model::kernel_layouts(&trace).iter().next().is_none() {
-        return Err(Failure::Failed(format!(
-            "{}: --detail shows events of the kernel, and there are none: `reenact record --kernel` has them",
-            path.display()
-        )));
-    }
     let comparison = args.replay.as_deref().map(Comparison::read).transpose();
     let comparison = comparison.map_err(Failure::Failed)?;
     if let (Some(replay), Some(comparison)) = (&args.replay, &comparison)
