@@ -119,7 +119,8 @@ impl Request {
         is_left: &AtomicBool,
         take: &mut dyn FnMut(Batch) -> bool,
     ) -> Result<(), String> {
-        let choice = Choice { table: Some(self.kind), ..self.choice.clone() };
+        let states = self.conditions.clone();
+        let choice = Choice { table: Some(self.kind), states, ..self.choice.clone() };
         let follows_files = self.kind == Kind::Calls && choice.has_column("offset");
         let mut tables = Tables::new(&self.trace, choice);
         let mut uncounted = Uncounted::default();

@@ -29,6 +29,7 @@ const BY_NUMBERS: &[(&str, Check)] = &[
     ("by_perf", by_perf),
     ("the_recorder_is_none_of_the_machine", the_recorder_is_none_of_the_machine),
     ("parts_and_gaps_are_not_made_up", parts_and_gaps_are_not_made_up),
+    ("events_have_words_and_views_conditions", events_have_words_and_views_conditions),
     ("times_are_those_of_the_kernel", times_are_those_of_the_kernel),
     ("waits_are_explained_as_they_were_built", waits_are_explained_as_they_were_built),
     ("pages_of_files_are_moved_and_touched", pages_of_files),
@@ -212,6 +213,49 @@ fn parts_and_gaps_are_not_made_up(stage: &Stage, place: &Place) -> Result<(), Co
         .collect();
     ensure!(of_cpus.iter().all(|ns| *ns <= 21_000_000), "20 ms on each CPU: {of_cpus:?}");
     ensure!(of_cpus.iter().sum::<u64>() > 15_000_000, "{of_cpus:?}");
+    Ok(())
+}
+
+/// Numbers have the kernel's own words, and views of events count what was asked for.
+fn events_have_words_and_views_conditions(stage: &Stage, place: &Place) -> Result<(), Complaint> {
+    record(stage, place, &["--kernel=core,block", "--", "sh", "-c", PROGRAM])?;
+    let lines = |words: &[&str]| {
+        let outcome = place.run(place.command(&stage.reenact).arg("show").args(words))?;
+        ensure!(outcome.status.success(), "{words:?}: {}", outcome.errors());
+        Ok::<_, Complaint>(String::from_utf8_lossy(&outcome.stdout).into_owned())
+    };
+    let switches = lines(&["k.rnt", "--event", "sched_switch"])?;
+    ensure!(
+        switches.contains(" prev_state=R ") && switches.contains(" prev_state=S "),
+        "{switches}"
+    );
+    let soft = lines(&["k.rnt", "--event", "softirq_entry"])?;
+    let is_word =
+        |line: &str| line.split("vec=").nth(1).is_some_and(|v| v.starts_with(char::is_uppercase));
+    ensure!(soft.lines().all(is_word) && !soft.is_empty(), "{soft}");
+    let requests = lines(&["k.rnt", "--event", "block_rq_issue"])?;
+    let devices = table(stage, place, &["block", "k.rnt"], "devices")?;
+    let device = devices.first().and_then(|row| row["device"].as_str()).ok_or("no device")?;
+    let (number, name) = device.split_once(' ').ok_or(format!("no name: {device}"))?;
+    ensure!(requests.contains(&format!(" dev={number}<{name}> ")), "{device}: {requests}");
+
+    let (events, _) = shown(stage, place, "k.rnt")?;
+    let kernel = || events.iter().filter(|event| event["type"] == "kernel");
+    let counted = table(stage, place, &["events", "k.rnt"], "event_processes")?;
+    for pid in counted.iter().filter(|row| row["pid"].as_u64() > Some(0)) {
+        // Of a thread that changed its process, the last one counts.
+        let count = kernel().filter(|event| event["pid"] == pid["pid"]).count() as u64;
+        ensure!(pid["count"].as_u64() == Some(count), "{pid}: {count} are shown");
+    }
+    let asked = table(stage, place, &["block", "k.rnt"], "requesters")?;
+    let of_dd = asked.iter().find(|row| row["name"] == "dd").ok_or("dd asked for nothing")?;
+    let pid = of_dd["tid"].to_string();
+    let of_it = table(stage, place, &["block", "k.rnt", "--pid", &pid], "requesters")?;
+    ensure!(of_it.iter().all(|row| row["tid"] == of_dd["tid"]) && !of_it.is_empty(), "{of_it:?}");
+    let waits = table(stage, place, &["waits", "k.rnt", "--call", "fsync"], "waits")?;
+    ensure!(waits.iter().all(|row| row["call"] == "fsync") && !waits.is_empty(), "{waits:?}");
+    let irqs = table(stage, place, &["irq", "k.rnt", "--event", "softirq_entry"], "interrupts")?;
+    ensure!(irqs.iter().all(|row| row["kind"] == "softirq") && !irqs.is_empty(), "{irqs:?}");
     Ok(())
 }
 

@@ -234,6 +234,7 @@ impl Sample {
                     size: 4,
                 })
                 .to_vec(),
+            words: Vec::new(),
         };
         layout.number_by_content(&[]);
         let mut values = Vec::new();

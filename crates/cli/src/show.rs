@@ -201,7 +201,7 @@ pub fn live(
     let format = Format::Text { look, line: String::new() };
     let walk = Walk::default();
     // The kernel may have a thousand events for each call.
-    let events = EventChoice::parse("!%kernel,kernel_task,kernel_scope").ok();
+    let events = EventChoice::parse("!%kernel,kernel_task,kernel_scope,kernel_device").ok();
     let conditions = Conditions { events, ..Conditions::default() };
     let mut printer = Printer {
         walk,

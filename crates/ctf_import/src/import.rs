@@ -594,7 +594,7 @@ fn layout(class: &EventClass) -> (KernelLayout, Vec<Planned>) {
             }
         });
     }
-    (KernelLayout { number: 0, system, name, fields }, planned)
+    (KernelLayout { number: 0, system, name, fields, words: Vec::new() }, planned)
 }
 
 /// The values of a type in their order: name, kind, bytes, and whether it is but a length.

@@ -1,5 +1,7 @@
 //! Formats of events: the kernel describes each in a text file.
 
+use crate::words::{self, Words};
+
 /// Fields that one event may have.
 const FIELDS_MAX: usize = 256;
 /// Length of a name or a type.
@@ -16,6 +18,8 @@ pub struct Format {
     pub name: String,
     /// Its own fields: those that all events have are left out.
     pub fields: Vec<Field>,
+    /// What numbers of them are called.
+    pub words: Vec<Words>,
 }
 
 /// A field of an event.
@@ -71,13 +75,15 @@ impl Format {
     /// Reads the text of a `format` file.
     pub fn parse(system: &str, text: &str) -> Result<Format, &'static str> {
         let (mut name, mut id) = (None, None);
-        let (mut fields, mut common) = (Vec::new(), 0);
+        let (mut fields, mut common, mut words) = (Vec::new(), 0, Vec::new());
         for line in text.lines() {
             let line = line.trim();
             if let Some(rest) = line.strip_prefix("name:") {
                 name = Some(rest.trim());
             } else if let Some(rest) = line.strip_prefix("ID:") {
                 id = rest.trim().parse().ok();
+            } else if let Some(rest) = line.strip_prefix("print fmt:") {
+                words = words::parse(rest);
             } else if let Some(rest) = line.strip_prefix("field:") {
                 let field = Field::parse(rest).ok_or("a field cannot be understood")?;
                 if let Some(row) = COMMON.iter().find(|row| row.0 == field.name) {
@@ -97,7 +103,7 @@ impl Format {
         }
         let name = name.filter(|name| is_word(name)).ok_or("it has no name")?.to_string();
         let id = id.ok_or("it has no number")?;
-        Ok(Format { id, system: system.to_string(), name, fields })
+        Ok(Format { id, system: system.to_string(), name, fields, words })
     }
 
     /// The field with a name.

@@ -23,6 +23,7 @@ mod format;
 mod instance;
 mod page;
 mod ring;
+mod words;
 
 pub use buffer::{CpuBuffer, Losses};
 pub use capture::{Admission, Capture, Part, Wanted};

@@ -69,6 +69,12 @@ impl Conditions {
         Conditions { pids, tids, cpus, until_ns: None, ..self.clone() }.accepts_all()
     }
 
+    /// Returns true if the conditions name processes, threads, calls and times, and nothing else.
+    pub fn only_name_calls(&self) -> bool {
+        let (pids, tids) = (Vec::new(), Vec::new());
+        Conditions { pids, tids, calls: None, ..self.clone() }.only_name_times()
+    }
+
     /// Returns true if all between two moments is wanted.
     pub fn only_name_times(&self) -> bool {
         Conditions { since_ns: None, until_ns: None, ..self.clone() }.accepts_all()
@@ -176,6 +182,13 @@ impl Conditions {
             return false;
         }
         self.paths.is_empty() || self.touches(call, &shape, moment.step, &moment.view())
+    }
+
+    /// Checks the condition on names and classes for a call of which nothing but its number is known;
+    /// `None` is what is done outside of calls.
+    pub fn accepts_call_number(&self, nr: Option<u16>) -> bool {
+        let Some(calls) = &self.calls else { return true };
+        nr.is_some_and(|nr| calls.accepts(&shape_of(&Call { nr, ..Call::default() })))
     }
 
     fn accepts_shape(&self, call: &Call, shape: &Shape, duration_ns: Option<u64>) -> bool {
@@ -305,7 +318,10 @@ impl EventChoice {
                 Some(class) => row.class.name() == class,
                 None => row.name == item,
             }));
-            if kinds.len() == before {
+            // The kernel has more events than are known here, and all their names are of several words.
+            if kinds.len() == before && item.contains(['_', '*']) && !item.starts_with('%') {
+                kernel.push(format!("*:{item}"));
+            } else if kinds.len() == before {
                 let names: Vec<&str> = event_table::rows().map(|row| row.name).collect();
                 let classes = EventClass::NAMES.map(|(name, _)| format!("%{name}"));
                 return Err(format!(
@@ -418,7 +434,7 @@ mod tests {
             number: 5,
             system: "sched".into(),
             name: "sched_switch".into(),
-            fields: Vec::new(),
+            ..KernelLayout::default()
         };
         let told = Event::new(0, 1, EventKind::KernelLayout(Box::new(layout)));
         world.apply(&told, &mut crate::InlineOnly);

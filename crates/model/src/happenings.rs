@@ -364,7 +364,13 @@ mod tests {
             size: 4,
         });
         let fields = fields.collect();
-        KernelLayout { number: 7, system: "sched".into(), name: name.into(), fields }
+        KernelLayout {
+            number: 7,
+            system: "sched".into(),
+            name: name.into(),
+            fields,
+            words: Vec::new(),
+        }
     }
 
     fn reader(layout: &KernelLayout) -> Happenings {

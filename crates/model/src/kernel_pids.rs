@@ -108,6 +108,7 @@ mod tests {
             system: "task".into(),
             name: "task_newtask".into(),
             fields: ["pid", "clone_flags"].map(field).to_vec(),
+            words: Vec::new(),
         };
         let (mut all, mut pids) = (KernelLayouts::default(), KernelPids::default());
         all.add(&layout);

@@ -135,21 +135,21 @@ impl KernelScope {
 }
 
 /// The values of an event, one after the other.
-struct Fields<'a>(std::slice::Iter<'a, FieldValue>);
+pub(crate) struct Fields<'a>(std::slice::Iter<'a, FieldValue>);
 
 impl<'a> Fields<'a> {
-    fn of(event: &'a OtherEvent, number: u8) -> Option<Fields<'a>> {
+    pub(crate) fn of(event: &'a OtherEvent, number: u8) -> Option<Fields<'a>> {
         (event.row.number == number).then(|| Fields(event.values.iter()))
     }
 
-    fn small(&mut self) -> u32 {
+    pub(crate) fn small(&mut self) -> u32 {
         match self.0.next() {
             Some(FieldValue::Unsigned(number)) => u32::try_from(*number).unwrap_or(u32::MAX),
             _ => 0,
         }
     }
 
-    fn bytes(&mut self) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
         match self.0.next() {
             Some(FieldValue::Bytes(bytes)) => bytes.clone(),
             _ => Vec::new(),

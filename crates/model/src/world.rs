@@ -23,6 +23,7 @@ use crate::budget::{Budget, Held};
 use crate::contents::Contents;
 use crate::descriptors::{DescriptorTable, Entry};
 use crate::filters::Filters;
+use crate::kernel_devices::KernelDevices;
 use crate::kernel_pids::KernelPids;
 use crate::open_files::{Description, OpenId, OpenIds};
 use crate::path;
@@ -165,6 +166,8 @@ pub struct World {
     kernel_layouts: KernelLayouts,
     /// And whose threads they tell of.
     kernel_pids: KernelPids,
+    /// Names of the devices that they tell of.
+    kernel_devices: KernelDevices,
 }
 
 /// Returns the budget share of a state.
@@ -270,6 +273,11 @@ impl World {
     /// What is in events of the kernel.
     pub fn kernel_layouts(&self) -> &KernelLayouts {
         &self.kernel_layouts
+    }
+
+    /// Names of the devices that events of the kernel name.
+    pub fn kernel_devices(&self) -> &KernelDevices {
+        &self.kernel_devices
     }
 
     /// The process of a thread by the kernel's numbers, if its events tell.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Contents, Moment};
+use model::{Conditions, Contents, Moment};
 use tables::{Choice, Kind, Summary, Table, Tables};
 use trace::Trace;
 
@@ -27,6 +27,8 @@ pub struct Options {
     pub force: bool,
     /// True if the bytes of buffers are written.
     pub content: bool,
+    /// Which events are written; those of `states` are not events.
+    pub conditions: Conditions,
 }
 
 /// An export in progress.
@@ -45,7 +47,8 @@ impl<'a> Export<'a> {
         let place = RunPlace::new(&options.root, &options.run, options.force)?;
         let writers = Writers::new().map_err(Error::Threads)?;
         let sink = Sink { place, writers, held: 0 };
-        let choice = Choice { content: options.content, ..Choice::default() };
+        let Options { content, conditions: states, .. } = options;
+        let choice = Choice { content, states, ..Choice::default() };
         let tables = Tables::new(trace, choice);
         Ok(Export { sink, tables, written: Vec::new(), uncounted: 0 })
     }

@@ -5,6 +5,7 @@
 //! at in the order of their times, since who is wanted follows from forks on any CPU.
 
 mod chosen;
+mod devices;
 mod tasks;
 mod whom;
 
@@ -21,7 +22,9 @@ use syscalls::record::GapWhy;
 use trace::event::{CPU_STREAM, EventKind, RECORDER};
 use trace::event_table::row_of;
 use trace::format::event_number;
-use trace::kernel::{KernelField, KernelKind, KernelLayout, KernelRef, KernelValue, put_value};
+use trace::kernel::{
+    KernelField, KernelKind, KernelLayout, KernelRef, KernelValue, KernelWords, put_value,
+};
 
 use crate::host;
 use crate::kernel::chosen::{Chosen, calls_that_change_who};
@@ -225,6 +228,8 @@ struct Taking {
     began: u64,
     /// Our own process; 0 if the kernel's events name it by another number.
     recorder: u32,
+    /// Our own threads whose events the kernel leaves out, by number.
+    left_out: Vec<u32>,
     /// Only what happens on some CPUs is wanted.
     is_of_cpus: bool,
     read_at: Instant,
@@ -279,6 +284,7 @@ impl Taking {
             tasks: Vec::new(),
             began: host::tsc(),
             recorder: if ftrace::names_processes_as_we_do() { std::process::id() } else { 0 },
+            left_out: Vec::new(),
             is_of_cpus: false,
             read_at: Instant::now(),
             rounds: [0; 2],
@@ -294,6 +300,7 @@ impl Taking {
             Some(_) => Capture::leave_out_own_calls,
             None => Capture::leave_out_own_threads,
         };
+        self.left_out = tasks::numbers(Path::new(OWN_THREADS));
         self.captures.iter().for_each(|capture| _ = leave_out(capture));
         let formats: Vec<Format> = self.known.iter().map(|known| known.format.clone()).collect();
         let details: Vec<bool> = self.known.iter().map(|known| known.has_details).collect();
@@ -314,6 +321,12 @@ impl Taking {
         let (text, recorder) = (words.join(","), self.recorder);
         let scope = KernelScope { is_whole, text, recorder, missing };
         out.event(RECORDER, self.began, EventKind::Other(scope.event(row)));
+        let row = row_of(event_number::KERNEL_DEVICE).expect("the table has it");
+        // Where it cannot be read, devices have their numbers.
+        let list = std::fs::read_to_string(devices::PARTITIONS).unwrap_or_default();
+        for device in devices::parse(&list) {
+            out.event(RECORDER, self.began, EventKind::Other(device.event(row)));
+        }
         let tasks = std::mem::take(&mut self.tasks);
         let of_ours = tasks::numbers(Path::new(OWN_THREADS)).into_iter();
         let since = of_ours.filter(|task| tasks.iter().all(|(_, known)| known.task != *task));
@@ -330,8 +343,9 @@ impl Taking {
             return;
         }
         for &task in threads {
-            let task = KernelTask { task, process: self.recorder, ..KernelTask::default() };
-            tell(&task, host::tsc(), out);
+            let blank = KernelTask { task, process: self.recorder, ..KernelTask::default() };
+            let task = tasks::of_thread(Path::new(PROC), task).unwrap_or(blank);
+            tell(&KernelTask { process: self.recorder, ..task }, host::tsc(), out);
         }
     }
 
@@ -376,6 +390,13 @@ impl Taking {
 
     fn finish(&mut self, out: &mut Output) {
         while self.read(out, true) != 0 {}
+        let own = tasks::numbers(Path::new(OWN_THREADS));
+        for number in self.left_out.iter().filter(|number| !own.contains(number)) {
+            // Its number may have been given to a thread of somebody else's.
+            let text = format!("events of a thread with the number {number}, if there was one");
+            let kind = EventKind::Gap { why: GapWhy::KernelEvents, detail: 0, text };
+            out.event(RECORDER, host::tsc(), kind);
+        }
         out.kernel_events_dropped = self.chosen.as_ref().map_or(0, Chosen::dropped);
         for cpu in &mut self.cpus {
             let [of, at] = cpu.buffer;
@@ -582,9 +603,14 @@ fn layouts(formats: &[Format], details: &[bool]) -> Vec<KernelLayout> {
             },
             size: field.size as u32,
         });
-        let fields = fields.collect();
+        let fields: Vec<KernelField> = fields.collect();
+        let words = format.words.iter().filter_map(|words| {
+            let field = fields.iter().position(|field| field.name == words.field)? as u32;
+            Some(KernelWords { field, are_flags: words.are_flags, all: words.all.clone() })
+        });
+        let words = words.collect();
         let (system, name) = (format.system.clone(), format.name.clone());
-        let mut layout = KernelLayout { number: 0, system, name, fields };
+        let mut layout = KernelLayout { number: 0, system, name, fields, words };
         layout.number_by_content(&all);
         all.push(layout);
     }

@@ -147,6 +147,15 @@ fn kernel(event: &KernelEvent, moment: &Moment<'_>) -> String {
         line.push(' ');
         escape(&mut line, field.name.as_bytes(), &[]);
         line.push('=');
+        let number = value.number().map(|number| number as u64);
+        if let Some(words) = number.and_then(|number| layout.words(field, number)) {
+            escape(&mut line, words.as_bytes(), &[]);
+            continue;
+        }
+        if let (DEVICE_TYPE, Some(number)) = (field.c_type.as_str(), number) {
+            device(&mut line, number, moment);
+            continue;
+        }
         match value {
             // As large as an address: hardly anything else is.
             KernelValue::Unsigned(number) if number >> 32 != 0 => {
@@ -161,6 +170,20 @@ fn kernel(event: &KernelEvent, moment: &Moment<'_>) -> String {
         }
     }
     line
+}
+
+/// The type in C of fields that name a device.
+const DEVICE_TYPE: &str = "dev_t";
+
+/// Appends a device, with its name in brackets if it is known.
+fn device(line: &mut String, number: u64, moment: &Moment<'_>) {
+    let (major, minor) = model::kernel_devices::major_minor(number);
+    let _ = write!(line, "{major}:{minor}");
+    if let Some(name) = moment.world.kernel_devices().name(number) {
+        line.push('<');
+        escape(line, name, &['<', '>']);
+        line.push('>');
+    }
 }
 
 /// Formats an event that has nothing but its row.

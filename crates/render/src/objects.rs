@@ -156,6 +156,20 @@ fn kind(json: &mut Json<'_>, moment: &Moment<'_>, contents: &mut dyn Contents, d
                     });
                 }
             });
+            json.key("words").array(|json| {
+                for words in &layout.words {
+                    let field = layout.fields.get(words.field as usize);
+                    json.object(|json| {
+                        json.key("field").str(field.map_or("", |field| &field.name));
+                        json.key("are_flags").bool(words.are_flags);
+                        json.key("words").object(|json| {
+                            for (number, word) in &words.all {
+                                json.key(&number.to_string()).str(word);
+                            }
+                        });
+                    });
+                }
+            });
         }
         EventKind::Other(other) => {
             head(json, other.row.json_type, moment);

@@ -32,7 +32,12 @@ fn read(path: &str) -> Option<String> {
 fn kernel_events() -> Check {
     let name = "kernel events";
     match ftrace::Tracefs::find() {
-        Err(error) => Check::ok(name, format!("not for `record --kernel`: {error}")),
+        Err(error) => {
+            let said = error.to_string();
+            let (found, remedy) =
+                said.split_once("; ").unwrap_or((&said, "see docs/kernel-events.md"));
+            Check::limited(name, format!("`record --kernel` does not work: {found}"), remedy)
+        }
         Ok(tracefs) => match tracefs.leftovers()[..] {
             [] if tracefs.is_only_read() => {
                 Check::ok(name, "tracefs can only be read: events come by perf_event_open")

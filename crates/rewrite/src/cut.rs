@@ -6,6 +6,7 @@ mod parts;
 use std::collections::{HashMap, HashSet};
 
 use crate::counted;
+use model::kernel_devices::KernelDevice;
 use model::kernel_tasks::{KernelScope, KernelTask, Missing};
 use model::unseen::Unseen;
 use model::user_time;
@@ -94,7 +95,11 @@ impl<'a> Cut<'a> {
             }
             // Events that are kept may name any of them.
             EventKind::KernelLayout(_) => self.write(event),
-            EventKind::Other(other) if KernelTask::of(other).is_some() => self.write(event),
+            EventKind::Other(other)
+                if KernelTask::of(other).is_some() || KernelDevice::of(other).is_some() =>
+            {
+                self.write(event)
+            }
             EventKind::Other(other) if let Some(scope) = KernelScope::of(other) => {
                 let missing = if self.is_of_time { scope.missing } else { Missing::Switches };
                 let scope = KernelScope { missing, ..scope }.event(other.row);

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
+use model::Conditions;
 use model::happenings::{Happening, Happenings};
+use model::kernel_devices::major_minor;
 use syscalls::shape::ArgKind;
 use trace::event::{Call, EventKind, KernelEvent};
 use trace::kernel::KernelLayouts;
@@ -18,15 +20,13 @@ const OPEN_MAX: usize = 1 << 16;
 const ROWS_MAX: usize = 1 << 14;
 /// Threads whose calls are known.
 const THREADS_MAX: usize = 1 << 16;
-/// Bits of a device's number that tell minors apart.
-const MINOR_BITS: u32 = 20;
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "block",
     about: "Requests to disks: latency of devices, how many at a time, by which process and file",
     look: |look| {
-        let fold = Block::new(&model::kernel_layouts(look.trace));
+        let fold = Block::new(&model::kernel_layouts(look.trace), look.conditions);
         Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
@@ -38,6 +38,8 @@ struct Request {
     task: u32,
     file: Option<Vec<u8>>,
     call: Option<u16>,
+    /// Whether it is one of those that were asked for.
+    is_wanted: bool,
 }
 
 #[derive(Default)]
@@ -103,7 +105,10 @@ struct InCall {
 type Asker = (u32, Option<u16>, Option<Vec<u8>>);
 
 /// The fold.
-struct Block {
+struct Block<'a> {
+    conditions: &'a Conditions,
+    /// What devices are called.
+    labels: HashMap<u64, String>,
     happenings: Happenings,
     open: HashMap<[u64; 2], Request>,
     devices: HashMap<u64, Device>,
@@ -117,9 +122,11 @@ struct Block {
     put_back: u64,
 }
 
-impl Block {
-    fn new(layouts: &KernelLayouts) -> Block {
+impl Block<'_> {
+    fn new<'a>(layouts: &KernelLayouts, conditions: &'a Conditions) -> Block<'a> {
         Block {
+            conditions,
+            labels: HashMap::new(),
             happenings: Happenings::new(layouts),
             open: HashMap::new(),
             devices: HashMap::new(),
@@ -132,7 +139,26 @@ impl Block {
         }
     }
 
-    fn kernel(&mut self, now: u64, event: &KernelEvent) {
+    /// The times of a device, of which one more event has come.
+    fn device(&mut self, number: u64, visit: &Visit<'_>) -> &mut Device {
+        if !self.labels.contains_key(&number) && self.labels.len() < ROWS_MAX {
+            let (major, minor) = major_minor(number);
+            let label = match visit.moment.world.kernel_devices().name(number) {
+                Some(name) => format!("{major}:{minor} {}", String::from_utf8_lossy(name)),
+                None => format!("{major}:{minor}"),
+            };
+            self.labels.insert(number, label);
+        }
+        let device = self.devices.entry(number).or_default();
+        let now = visit.moment.enter_ns;
+        if self.conditions.accepts_time(now) {
+            device.passes(now);
+        }
+        device
+    }
+
+    fn kernel(&mut self, event: &KernelEvent, visit: &Visit<'_>) {
+        let now = visit.moment.enter_ns;
         match self.happenings.read(event.layout, &event.values) {
             Some(Happening::Switch { to, names: [_, name], .. }) => {
                 let room = self.names.len() < THREADS_MAX;
@@ -142,8 +168,8 @@ impl Block {
             }
             Some(Happening::Issue { request, bytes, how }) => {
                 let how = how.to_vec();
-                let device = self.devices.entry(request[0]).or_default();
-                device.passes(now);
+                self.device(request[0], visit);
+                let is_wanted = visit.wanted;
                 let call = self.calls.get(&event.task).filter(|call| now < call.until);
                 let (file, call) = call.map_or((None, None), |c| (c.file.clone(), Some(c.nr)));
                 let task = event.task;
@@ -157,18 +183,24 @@ impl Block {
                     known.bytes = known.bytes.max(bytes);
                     return;
                 }
-                self.open.insert(request, Request { since: now, bytes, how, task, file, call });
+                let request =
+                    (request, Request { since: now, bytes, how, task, file, call, is_wanted });
+                self.open.insert(request.0, request.1);
+                let device = self.devices.entry(request.0[0]).or_default();
                 device.open += 1;
                 device.max = device.max.max(device.open);
             }
             Some(Happening::Complete { request }) => {
-                let device = self.devices.entry(request[0]).or_default();
-                device.passes(now);
+                self.device(request[0], visit);
                 let Some(done) = self.open.remove(&request) else {
                     self.unmatched += 1;
                     return;
                 };
+                let device = self.devices.entry(request[0]).or_default();
                 device.open = device.open.saturating_sub(1);
+                if !done.is_wanted {
+                    return;
+                }
                 let ns = now.saturating_sub(done.since);
                 let key = (request[0], done.how);
                 if self.by_kind.len() < ROWS_MAX || self.by_kind.contains_key(&key) {
@@ -200,9 +232,9 @@ impl Block {
     }
 
     fn sheet(self) -> Sheet {
-        let name = |device: u64| {
-            let minor = device & ((1 << MINOR_BITS) - 1);
-            Cell::Word(format!("{}:{minor}", device >> MINOR_BITS).into())
+        let name = |device: u64| match self.labels.get(&device) {
+            Some(label) => Cell::Name(label.clone().into_bytes()),
+            None => Cell::Nothing,
         };
         let mut devices = Table::new("devices", "Devices", &DEVICE_COLUMNS);
         let mut numbers: Vec<&u64> = self.devices.keys().collect();
@@ -242,7 +274,7 @@ impl Block {
             row.extend(times.cells());
             tasks.row(row);
         }
-        let notes = vec![
+        let mut notes = vec![
             "Letters: R reads, W writes, D discards, F flushes, S someone waits for it, M about files, A \
              read ahead."
                 .into(),
@@ -250,8 +282,15 @@ impl Block {
              back, they do for files that are not known."
                 .into(),
         ];
+        if !self.conditions.only_name_times() {
+            notes.push(
+                "Requests are those that were made in an event that was asked for; devices have all \
+                 requests, as each waits for others."
+                    .into(),
+            );
+        }
         let fact = |key, title, count| Fact { key, title, value: Cell::Count(count) };
-        let open = self.open.len() as u64;
+        let open = self.open.values().filter(|request| request.is_wanted).count() as u64;
         Sheet {
             facts: vec![
                 fact("request_count", "requests", count),
@@ -265,10 +304,10 @@ impl Block {
     }
 }
 
-impl Watch for Block {
+impl Watch for Block<'_> {
     fn add(&mut self, visit: &mut Visit<'_>) {
         match &visit.moment.event.kind {
-            EventKind::Kernel(kernel) => self.kernel(visit.moment.enter_ns, kernel),
+            EventKind::Kernel(kernel) => self.kernel(kernel, visit),
             EventKind::Call(call) => self.call(call, visit),
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use model::Conditions;
 use model::happenings::{Entered, Happening, Happenings};
 use syscalls::abi::softirqs;
 use trace::event::{EventKind, GapWhy, KernelEvent};
@@ -25,7 +26,7 @@ pub static VIEW: ViewRow = ViewRow {
     name: "irq",
     about: "Interrupts and their second halves: how many, how long, on which CPU",
     look: |look| {
-        let fold = Interrupts::new(&model::kernel_layouts(look.trace));
+        let fold = Interrupts::new(&model::kernel_layouts(look.trace), look.conditions);
         Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
     },
 };
@@ -36,6 +37,8 @@ type What = (&'static str, u64, Vec<u8>);
 struct Begun {
     what: What,
     since: u64,
+    /// Whether it is one of those that were asked for.
+    is_wanted: bool,
     /// Time of those within it.
     within: u64,
 }
@@ -50,7 +53,8 @@ struct Times {
 }
 
 /// The fold.
-struct Interrupts {
+struct Interrupts<'a> {
+    conditions: &'a Conditions,
     happenings: Happenings,
     layouts: KernelLayouts,
     nests: Vec<Vec<Begun>>,
@@ -60,9 +64,10 @@ struct Interrupts {
     left_out: u64,
 }
 
-impl Interrupts {
-    fn new(layouts: &KernelLayouts) -> Interrupts {
+impl Interrupts<'_> {
+    fn new<'a>(layouts: &KernelLayouts, conditions: &'a Conditions) -> Interrupts<'a> {
         Interrupts {
+            conditions,
             happenings: Happenings::new(layouts),
             layouts: layouts.clone(),
             nests: Vec::new(),
@@ -80,9 +85,12 @@ impl Interrupts {
         &mut self.nests[at]
     }
 
-    fn kernel(&mut self, cpu: u32, now: u64, event: &KernelEvent) {
-        let span = self.span.get_or_insert([now; 2]);
-        span[1] = span[1].max(now);
+    fn kernel(&mut self, cpu: u32, event: &KernelEvent, visit: &Visit<'_>) {
+        let (now, is_wanted) = (visit.moment.enter_ns, visit.wanted);
+        if self.conditions.accepts_time(now) {
+            let span = self.span.get_or_insert([now; 2]);
+            span[1] = span[1].max(now);
+        }
         match self.happenings.read(event.layout, &event.values) {
             Some(Happening::Enter(entered)) => {
                 let named = || {
@@ -101,7 +109,7 @@ impl Interrupts {
                 };
                 let nest = self.nest(cpu);
                 if nest.len() < NEST_MAX {
-                    nest.push(Begun { what, since: now, within: 0 });
+                    nest.push(Begun { what, since: now, is_wanted, within: 0 });
                 }
             }
             Some(Happening::Leave) => self.leaves(cpu, now),
@@ -116,6 +124,9 @@ impl Interrupts {
         let took = now.saturating_sub(begun.since);
         if let Some(outer) = nest.last_mut() {
             outer.within += took;
+        }
+        if !begun.is_wanted {
+            return;
         }
         let key = (cpu, begun.what);
         if self.times.len() >= KINDS_MAX && !self.times.contains_key(&key) {
@@ -158,17 +169,20 @@ impl Interrupts {
         if self.left_out > 0 {
             notes.push(format!("{} are in no row: there were too many kinds.", self.left_out));
         }
+        if !self.conditions.only_name_times() {
+            notes.push("Only those that began in an event that was asked for.".into());
+        }
         let fact = Fact { key: "interrupt_count", title: "interrupts", value: Cell::Count(count) };
         Sheet { facts: vec![fact], tables: vec![table], notes }
     }
 }
 
-impl Watch for Interrupts {
+impl Watch for Interrupts<'_> {
     fn add(&mut self, visit: &mut Visit<'_>) {
         let event = visit.moment.event;
         let Some(cpu) = event.cpu().filter(|cpu| *cpu < CPUS_MAX) else { return };
         match &event.kind {
-            EventKind::Kernel(kernel) => self.kernel(cpu, visit.moment.enter_ns, kernel),
+            EventKind::Kernel(kernel) => self.kernel(cpu, kernel, visit),
             EventKind::Gap { why: GapWhy::KernelEvents, .. } => self.nest(cpu).clear(),
             _ => {}
         }

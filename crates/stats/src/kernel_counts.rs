@@ -1,11 +1,13 @@
-//! Events of the kernel, counted: by kind, thread and CPU.
+//! Events of the kernel, counted: by kind, process, thread and CPU.
 
 use std::collections::HashMap;
 
 use model::kernel_events::{KernelAct, KernelRow, kernel_row};
+use model::kernel_tasks::KernelTask;
 use trace::event::{EventKind, GapWhy, KernelEvent};
 use trace::kernel::{KernelLayout, KernelLayouts, KernelValue};
 
+use crate::belonging::Belonging;
 use crate::pass::{self, Fold, Occasion};
 use crate::sheet::{Cell, Fact, Sheet, Table, share};
 use crate::view::ViewRow;
@@ -16,18 +18,29 @@ const COUNTED_MAX: usize = 1 << 17;
 const NAMES_MAX: usize = 1 << 16;
 /// Bytes of a name; the kernel has 15.
 const NAME_BYTES_MAX: usize = 64;
+/// Stands for the process of a thread of which it is not known; no process has this id.
+const UNKNOWN: u32 = u32::MAX;
 
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "events",
-    about: "Events of the kernel: how many of each kind, by thread and by CPU",
+    about: "Events of the kernel: how many of each kind, by process, by thread and by CPU",
     look: |look| {
-        let make = || Counter::new(&model::kernel_layouts(look.trace));
-        if look.conditions.events.is_some() {
-            let (fold, unread) = pass::fold_in_order(look.trace, look.conditions, make());
-            return Ok(look.of_kernel((fold.finish().sheet(), unread)));
+        let layouts = model::kernel_layouts(look.trace);
+        if look.conditions.accepts_all() {
+            let make = || Counter::new(&layouts);
+            return Ok(look.of_kernel(look.fold(make, |fold| fold.finish().sheet())));
         }
-        Ok(look.of_kernel(look.fold(make, |fold| fold.finish().sheet())))
+        // Who belongs to whom is also told by events that are not wanted.
+        let mut belonging = Belonging::new(&layouts);
+        let (mut counter, unread) = pass::fold_and_watch(
+            look.trace,
+            look.conditions,
+            Counter::new(&layouts),
+            &mut belonging,
+        );
+        counter.belonging = belonging;
+        Ok(look.of_kernel((counter.finish().sheet(), unread)))
     },
 };
 
@@ -55,6 +68,7 @@ pub struct Counter {
     /// By CPU.
     lost: HashMap<u32, u64>,
     names: HashMap<u32, Vec<u8>>,
+    belonging: Belonging,
 }
 
 impl Counter {
@@ -69,6 +83,7 @@ impl Counter {
             uncounted: 0,
             lost: HashMap::new(),
             names: HashMap::new(),
+            belonging: Belonging::new(layouts),
         }
     }
 
@@ -122,12 +137,21 @@ impl Counter {
             uncounted: self.uncounted,
             lost: self.lost,
             names: self.names,
+            belonging: self.belonging,
         }
     }
 }
 
 impl Fold for Counter {
     fn add(&mut self, occasion: &Occasion<'_>) {
+        self.belonging.event(occasion.event);
+        if let EventKind::Other(other) = &occasion.event.kind
+            && let Some(task) = KernelTask::of(other)
+            && self.names.len() < NAMES_MAX
+        {
+            let name = &task.name[..task.name.len().min(NAME_BYTES_MAX)];
+            self.names.entry(task.task).or_insert_with(|| name.to_vec());
+        }
         let Some(cpu) = occasion.event.cpu() else { return };
         match &occasion.event.kind {
             EventKind::Kernel(event) => {
@@ -152,6 +176,7 @@ impl Fold for Counter {
             let all = self.lost.entry(cpu).or_default();
             *all = all.saturating_add(lost);
         }
+        self.belonging.merge(other.belonging);
         for (task, name) in other.names {
             if self.names.len() < NAMES_MAX {
                 self.names.entry(task).or_insert(name);
@@ -168,6 +193,7 @@ pub struct Counts {
     uncounted: u64,
     lost: HashMap<u32, u64>,
     names: HashMap<u32, Vec<u8>>,
+    belonging: Belonging,
 }
 
 impl Counts {
@@ -209,6 +235,16 @@ impl Counts {
             let id = Cell::Id(task.into());
             tasks.row(vec![id, self.task(task), Cell::Count(count), share(count, total)]);
         }
+        let mut processes = Table::new("event_processes", "Processes that ran", &PROCESS_COLUMNS);
+        // What ran when a CPU was idle is no process.
+        let of_task = |task| if task == 0 { Some(0) } else { self.belonging.process_of(task) };
+        for (pid, count) in self.by(|what| of_task(what.task).unwrap_or(UNKNOWN)) {
+            let (id, name) = match pid {
+                UNKNOWN => (Cell::Nothing, Cell::word("(not known)")),
+                pid => (Cell::Id(pid.into()), self.task(pid)),
+            };
+            processes.row(vec![id, name, Cell::Count(count), share(count, total)]);
+        }
         let mut cpus = Table::new("event_cpus", "CPUs", &CPU_COLUMNS);
         let mut by_cpu = self.by(|what| what.cpu);
         by_cpu.sort_unstable();
@@ -241,13 +277,15 @@ impl Counts {
                 fact("event_count", "kernel events", total),
                 fact("event_lost", "lost by the kernel", lost),
             ],
-            tables: vec![events, tasks, cpus, each],
+            tables: vec![events, processes, tasks, cpus, each],
             notes,
         }
     }
 }
 
 const EVENT_COLUMNS: [(&str, &str); 3] = [("event", "event"), ("count", "count"), ("share", "")];
+const PROCESS_COLUMNS: [(&str, &str); 4] =
+    [("pid", "pid"), ("name", "name"), ("count", "count"), ("share", "")];
 const TASK_COLUMNS: [(&str, &str); 4] =
     [("tid", "tid"), ("name", "name"), ("count", "count"), ("share", "")];
 const CPU_COLUMNS: [(&str, &str); 3] = [("cpu", "cpu"), ("count", "count"), ("lost", "lost")];
@@ -273,6 +311,7 @@ mod tests {
             system: "sched".into(),
             name: "sched_waking".into(),
             fields: vec![field("comm", KernelKind::Text), field("pid", KernelKind::Signed)],
+            words: Vec::new(),
         };
         let mut layouts = KernelLayouts::default();
         layouts.add(&waking);
@@ -316,6 +355,9 @@ mod tests {
         assert_eq!(counts.event(2), Cell::Name(b"2".to_vec()));
         let sheet = counts.sheet();
         assert_eq!(sheet.facts[0].value, Cell::Count(5));
-        assert_eq!(sheet.tables[3].rows.len(), 4);
+        // The process of 7 is not known.
+        assert_eq!(sheet.tables[1].rows.len(), 2);
+        assert_eq!(sheet.tables[1].rows[0][0], Cell::Nothing);
+        assert_eq!(sheet.tables[4].rows.len(), 4);
     }
 }

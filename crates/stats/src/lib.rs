@@ -5,6 +5,7 @@
 //! tables.
 
 pub mod activity;
+mod belonging;
 pub mod block;
 pub mod cache;
 pub mod call_sites;

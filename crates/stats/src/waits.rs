@@ -7,6 +7,7 @@ mod stories;
 
 use std::collections::HashMap;
 
+use model::Conditions;
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Waker};
 use trace::kernel::KernelLayouts;
 
@@ -33,6 +34,7 @@ pub static VIEW: ViewRow = ViewRow {
         let mut fold = Waits::new(&model::kernel_layouts(look.trace));
         fold.found.of = wanted.copied();
         fold.found.since = look.conditions.since_ns.unwrap_or(0);
+        fold.found.conditions = look.conditions.clone();
         Ok(look.of_kernel(look.watch(fold, |mut fold, _| fold.finish(&mut ()).0)))
     },
 };
@@ -117,6 +119,8 @@ struct Found {
     recorder: Option<u32>,
     since: u64,
     of: Option<u32>,
+    /// Which threads and calls are told of; what others did explains them all the same.
+    conditions: Conditions,
     pieces: Pieces,
     stories: Stories,
     groups: HashMap<Group, Sum>,
@@ -125,6 +129,14 @@ struct Found {
 }
 
 impl Found {
+    fn is_chosen(&self, thread: &Thread, call: Option<u16>) -> bool {
+        let Conditions { pids, tids, .. } = &self.conditions;
+        let pid = thread.pid.unwrap_or(thread.id);
+        (pids.is_empty() || pids.contains(&pid))
+            && (tids.is_empty() || tids.contains(&thread.id))
+            && self.conditions.accepts_call_number(call)
+    }
+
     fn ended(&self, waker: Waker) -> Ended {
         match waker {
             Waker::Nobody => Ended::Nobody,
@@ -147,12 +159,15 @@ impl Sink for Found {
         if !is_told || piece.to <= self.since {
             return;
         }
+        let call = thread.call_at(piece.from).map(|call| call.nr);
+        if !self.is_chosen(thread, call) {
+            return;
+        }
         self.stories.add(thread, &piece, &self.pieces);
         if !piece.doing.is_blocked() {
             return;
         }
         let ns = piece.to - piece.from;
-        let call = thread.call_at(piece.from).map(|call| call.nr);
         let ended = self.ended(piece.waker);
         if let Some(lock) = piece.lock {
             // One in the memory of a program is one for its process.
@@ -221,6 +236,13 @@ impl Waits {
                 "The critical path goes back from the end of a process (the first one recorded, or \
                  that of --pid or --tid), and through those that it waited for: shorter pieces of it \
                  make the whole shorter."
+                    .into(),
+            );
+        }
+        if !found.conditions.only_name_calls() {
+            notes.push(
+                "Processes, threads, calls and times can be chosen here; whatever else was asked for \
+                 leaves out nothing."
                     .into(),
             );
         }

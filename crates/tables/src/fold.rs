@@ -81,7 +81,12 @@ impl<'a> Tables<'a> {
         };
         let [calls, processes, files, data, events] =
             [Kind::Calls, Kind::Processes, Kind::Files, Kind::Data, Kind::Events].map(&mut table);
-        let kernel = KernelTables::new(&model::kernel_layouts(trace), epoch_ns, table);
+        let kernel = KernelTables::new(
+            &model::kernel_layouts(trace),
+            epoch_ns,
+            choice.states.clone(),
+            table,
+        );
         Tables {
             trace,
             epoch_ns,

@@ -1,8 +1,8 @@
 //! The tables `kernel`, with a row per event of the kernel, and `states`, with what each thread did from when
 //! to when.
 
-use model::Moment;
 use model::scheduling::{Piece, Scheduling, Sink, Thread, Waker};
+use model::{Conditions, Moment};
 use render::json::{self, Json};
 use trace::event::{EventKind, KernelEvent};
 use trace::kernel::{KernelLayouts, KernelValue};
@@ -20,6 +20,8 @@ pub struct KernelTables {
     events: Option<Table>,
     states: Option<Table>,
     scheduling: Scheduling,
+    /// Which threads and times have states.
+    conditions: Conditions,
     epoch_ns: u64,
 }
 
@@ -28,12 +30,14 @@ impl KernelTables {
     pub fn new(
         layouts: &KernelLayouts,
         epoch_ns: u64,
+        conditions: Conditions,
         mut make: impl FnMut(Kind) -> Option<Table>,
     ) -> KernelTables {
         KernelTables {
             events: make(Kind::Kernel),
             states: make(Kind::States),
             scheduling: Scheduling::new(layouts),
+            conditions,
             epoch_ns,
         }
     }
@@ -51,6 +55,7 @@ impl KernelTables {
         let mut rows = Rows {
             batch: self.states.as_mut().map(|table| &mut table.batch),
             epoch_ns: self.epoch_ns,
+            conditions: &self.conditions,
             is_whole: self.scheduling.scope().is_none_or(|scope| scope.is_whole),
             count: 0,
         };
@@ -94,6 +99,7 @@ impl KernelTables {
         let mut rows = Rows {
             batch: self.states.as_mut().map(|table| &mut table.batch),
             epoch_ns: self.epoch_ns,
+            conditions: &self.conditions,
             is_whole: self.scheduling.scope().is_none_or(|scope| scope.is_whole),
             count: 0,
         };
@@ -110,6 +116,7 @@ impl KernelTables {
 struct Rows<'a> {
     batch: Option<&'a mut Batch>,
     epoch_ns: u64,
+    conditions: &'a Conditions,
     is_whole: bool,
     count: u64,
 }
@@ -120,6 +127,16 @@ impl Sink for Rows<'_> {
         if !self.is_whole && !thread.is_followed {
             return;
         }
+        let Conditions { pids, tids, since_ns, .. } = self.conditions;
+        let since = since_ns.unwrap_or(0);
+        let is_chosen = |all: &[u32], id: u32| all.is_empty() || all.contains(&id);
+        if !is_chosen(pids, thread.pid.unwrap_or(thread.id)) || !is_chosen(tids, thread.id) {
+            return;
+        }
+        if piece.to < since || (piece.to == since && piece.from < since) {
+            return;
+        }
+        let from = piece.from.max(since);
         self.count += 1;
         let (waker, by) = match piece.waker {
             Waker::Thread(id) | Waker::KernelThread(id) => (Some(id), Some("thread")),
@@ -136,8 +153,8 @@ impl Sink for Rows<'_> {
         row.number(thread.pid.map(i64::from));
         row.text(thread.name.as_slice());
         row.text(piece.doing.name().as_bytes());
-        row.number(wall_us(self.epoch_ns, piece.from));
-        row.number(piece.from as i64);
+        row.number(wall_us(self.epoch_ns, from));
+        row.number(from as i64);
         row.number(piece.to as i64);
         row.number(i64::from(piece.cpu));
         row.text(call.map(|row| row.name.as_bytes()));

@@ -1,5 +1,7 @@
 //! A table: its columns, and the rows that nobody has taken yet; and which tables are wanted.
 
+use model::Conditions;
+
 use crate::batch::Batch;
 use crate::schema::Field;
 
@@ -72,6 +74,9 @@ pub struct Choice {
     pub content: bool,
     /// True if `calls` has a column more, [`Choice::DATA`], with the bytes of the data that a call carried.
     pub data: bool,
+    /// Of `states`, which has no rows of events: what threads did from `since_ns` on; those of `pids` and
+    /// `tids` alone.
+    pub states: Conditions,
 }
 
 impl Choice {

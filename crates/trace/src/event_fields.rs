@@ -8,7 +8,7 @@ use crate::event::{
 };
 use crate::event_table::{EventRow, Field, FieldType, ROWS};
 use crate::format::event_number;
-use crate::kernel::{KernelEvent, get_fields, put_fields};
+use crate::kernel::{KernelEvent, get_fields, get_words, put_fields, put_words};
 use crate::wire::Malformed;
 
 /// A code has no meaning in this version: the event is one that this version does not know.
@@ -218,6 +218,12 @@ impl EventKind {
                 put_fields(&mut bytes, &layout.fields);
                 visitor.bytes(fields.next(Bytes)?, &mut bytes)?;
                 layout.fields = get_fields(&bytes)?;
+                let mut bytes = Vec::new();
+                if !layout.words.is_empty() {
+                    put_words(&mut bytes, &layout.words);
+                }
+                visitor.bytes(fields.next(Bytes)?, &mut bytes)?;
+                layout.words = get_words(&bytes)?;
                 Ok(())
             }
         }

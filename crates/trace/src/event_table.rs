@@ -128,7 +128,7 @@ impl EventClass {
 }
 
 /// The table. Its order is that of exports which declare their types.
-pub static ROWS: [EventRow; 18] = [
+pub static ROWS: [EventRow; 19] = [
     EventRow {
         number: event_number::START,
         name: "start",
@@ -327,6 +327,11 @@ pub static ROWS: [EventRow; 18] = [
                 FieldType::Bytes,
                 "their fields, see [format.md](format.md#events-of-the-kernel)",
             ),
+            of_v2(
+                "words",
+                FieldType::Bytes,
+                "what numbers of fields are called, see [format.md](format.md#events-of-the-kernel)",
+            ),
         ],
     },
     EventRow {
@@ -425,6 +430,19 @@ pub static ROWS: [EventRow; 18] = [
         producer: "the thread, with --serialize",
         about: "the thread had run for long without a call, and let another one run",
         fields: &[of_v2("ran_ns", FieldType::U64, "for how long it had had a CPU")],
+    },
+    EventRow {
+        number: event_number::KERNEL_DEVICE,
+        name: "kernel_device",
+        json_type: "kernel_device",
+        class: EventClass::Recording,
+        producer: "the recorder",
+        about: "a disk of the machine, or a part of one, as events of the kernel began to be kept",
+        fields: &[
+            of_v2("major", FieldType::U32, "its major number"),
+            of_v2("minor", FieldType::U32, "its minor number"),
+            of_v2("name", FieldType::Bytes, "its name, as in /dev"),
+        ],
     },
 ];
 

@@ -138,6 +138,8 @@ pub mod event_number {
     pub const LOADED_FILE: u8 = 24;
     /// A thread was told to let others run.
     pub const TIME_SLICE: u8 = 25;
+    /// A device of the machine, as events of the kernel began to be taken.
+    pub const KERNEL_DEVICE: u8 = 26;
     /// The highest number. The tests use those above, which need another version to be given out.
     pub const MAX: u8 = 59;
 }

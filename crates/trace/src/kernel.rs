@@ -52,6 +52,43 @@ pub struct KernelLayout {
     pub name: String,
     /// Its fields, in their order.
     pub fields: Vec<KernelField>,
+    /// What numbers of fields are called.
+    pub words: Vec<KernelWords>,
+}
+
+/// What the numbers of a field are called.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KernelWords {
+    /// Which field: its place among them.
+    pub field: u32,
+    /// Its bits are, and not its number as a whole; a word for 0 is for no bits.
+    pub are_flags: bool,
+    /// Numbers and their words.
+    pub all: Vec<(u64, String)>,
+}
+
+impl KernelWords {
+    /// The words for a number, flags joined by `|`; `None` if it has none.
+    pub fn of(&self, number: u64) -> Option<String> {
+        if !self.are_flags || number == 0 {
+            let found = self.all.iter().find(|(one, _)| *one == number);
+            return found.map(|(_, word)| word.clone());
+        }
+        let (mut rest, mut words) = (number, Vec::new());
+        for (bits, word) in &self.all {
+            if *bits != 0 && rest & bits == *bits {
+                rest &= !bits;
+                words.push(word.clone());
+            }
+        }
+        if words.is_empty() {
+            return None;
+        }
+        if rest != 0 {
+            words.push(format!("{rest:#x}"));
+        }
+        Some(words.join("|"))
+    }
 }
 
 /// A field of such events.
@@ -122,6 +159,9 @@ impl KernelLayout {
         put_bytes(&mut content, self.system.as_bytes());
         put_bytes(&mut content, self.name.as_bytes());
         put_fields(&mut content, &self.fields);
+        if !self.words.is_empty() {
+            put_words(&mut content, &self.words);
+        }
         self.number = crc32fast::hash(&content) & ((1 << NUMBER_BITS) - 1);
         while taken.iter().any(|other| other.number == self.number) {
             self.number = (self.number + 1) & ((1 << NUMBER_BITS) - 1);
@@ -131,6 +171,14 @@ impl KernelLayout {
     /// Its name in filters, as the kernel's own tools write it.
     pub fn full_name(&self) -> String {
         format!("{}:{}", self.system, self.name)
+    }
+
+    /// The words for a field's number, if it has some.
+    pub fn words(&self, field: &KernelField, number: u64) -> Option<String> {
+        let is_of = |words: &&KernelWords| {
+            self.fields.get(words.field as usize).is_some_and(|named| std::ptr::eq(named, field))
+        };
+        self.words.iter().find(is_of)?.of(number)
     }
 
     /// The fields of an event with their values, as far as these go.
@@ -164,7 +212,10 @@ impl KernelLayouts {
         let fields = layout.fields.iter();
         let fields: usize =
             fields.map(|field| size_of_val(field) + field.name.len() + field.c_type.len()).sum();
-        let bytes = size_of_val(layout) + layout.system.len() + layout.name.len() + fields;
+        let words = layout.words.iter().flat_map(|words| &words.all);
+        let words: usize = words.map(|pair| size_of_val(pair) + pair.1.len()).sum();
+        let words = words + size_of_val(layout.words.as_slice());
+        let bytes = size_of_val(layout) + layout.system.len() + layout.name.len() + fields + words;
         if self.bytes + bytes <= LAYOUTS_BYTES_MAX && !self.all.contains_key(&layout.number) {
             self.bytes += bytes;
             self.all.insert(layout.number, Arc::new(layout.clone()));
@@ -220,6 +271,39 @@ pub(crate) fn get_fields(bytes: &[u8]) -> Result<Vec<KernelField>, Malformed> {
     Ok(fields)
 }
 
+/// Appends the words of a layout.
+pub(crate) fn put_words(out: &mut Vec<u8>, words: &[KernelWords]) {
+    put_number(out, words.len() as u64);
+    for KernelWords { field, are_flags, all } in words {
+        put_number(out, (*field).into());
+        put_number(out, (*are_flags).into());
+        put_number(out, all.len() as u64);
+        for (number, word) in all {
+            put_number(out, *number);
+            put_bytes(out, word.as_bytes());
+        }
+    }
+}
+
+/// Reads the words of a layout.
+pub(crate) fn get_words(bytes: &[u8]) -> Result<Vec<KernelWords>, Malformed> {
+    let mut from = Cursor::new(bytes, 0);
+    let mut words = Vec::new();
+    if bytes.is_empty() {
+        return Ok(words);
+    }
+    // Both end with the bytes, since the counts may be wrong.
+    for _ in 0..from.number()? {
+        let (field, are_flags) = (from.small()?, from.number()? != 0);
+        let mut all = Vec::new();
+        for _ in 0..from.number()? {
+            all.push((from.number()?, text(from.bytes()?)?));
+        }
+        words.push(KernelWords { field, are_flags, all });
+    }
+    Ok(words)
+}
+
 fn text(bytes: &[u8]) -> Result<String, Malformed> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Malformed("text is not UTF-8"))
 }
@@ -241,7 +325,36 @@ mod tests {
             field("c", KernelKind::Text),
             field("d", KernelKind::Bytes),
         ];
-        KernelLayout { number: 0, system: "sched".into(), name: "x".into(), fields }
+        let pairs = |all: &[(u64, &str)]| {
+            all.iter().map(|(number, word)| (*number, word.to_string())).collect::<Vec<_>>()
+        };
+        let words = vec![
+            KernelWords { field: 0, are_flags: false, all: pairs(&[(0, "none"), (2, "two")]) },
+            KernelWords {
+                field: 1,
+                are_flags: true,
+                all: pairs(&[(1, "S"), (2, "D"), (12, "TX"), (0, "R")]),
+            },
+        ];
+        KernelLayout { number: 0, system: "sched".into(), name: "x".into(), fields, words }
+    }
+
+    #[test]
+    fn numbers_have_words() {
+        let layout = layout();
+        let words = |field: usize, number| layout.words(&layout.fields[field], number);
+        assert_eq!(words(0, 2).as_deref(), Some("two"));
+        assert_eq!(words(0, 1), None);
+        assert_eq!(words(1, 3).as_deref(), Some("S|D"));
+        assert_eq!(words(1, 0x100d).as_deref(), Some("S|TX|0x1000"));
+        assert_eq!(words(1, 0).as_deref(), Some("R"));
+        assert_eq!([words(1, 8), words(2, 2)], [None, None]);
+        let mut bytes = Vec::new();
+        put_words(&mut bytes, &layout.words);
+        assert_eq!(get_words(&bytes).unwrap(), layout.words);
+        for len in 1..bytes.len() {
+            assert!(get_words(&bytes[..len]).is_err());
+        }
     }
 
     #[test]

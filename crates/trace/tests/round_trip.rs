@@ -12,7 +12,7 @@ use trace::event::{
     KernelLayout, OpenFd, Outcome, ProcessState, StartHow, UnknownEvent,
 };
 use trace::format::event_number;
-use trace::kernel::{KernelField, KernelKind};
+use trace::kernel::{KernelField, KernelKind, KernelWords};
 use trace::parts::{Part, PartValue};
 
 /// Returns numbers that are often small or equal, and sometimes anything.
@@ -149,9 +149,13 @@ fn kernel_layout() -> impl Strategy<Value = EventKind> {
         KernelField { c_type: name.clone(), name, kind: kind[size as usize % 4], size }
     });
     let names = (any::<u32>(), any::<String>(), any::<String>());
-    (names, vec(field, 0..5)).prop_map(|((number, system, name), fields)| {
-        EventKind::KernelLayout(Box::new(KernelLayout { number, system, name, fields }))
-    })
+    let words = (any::<u32>(), any::<bool>(), vec((any::<u64>(), any::<String>()), 0..3))
+        .prop_map(|(field, are_flags, all)| KernelWords { field, are_flags, all });
+    (names, vec(field, 0..5), vec(words, 0..3)).prop_map(
+        |((number, system, name), fields, words)| {
+            EventKind::KernelLayout(Box::new(KernelLayout { number, system, name, fields, words }))
+        },
+    )
 }
 
 fn part() -> impl Strategy<Value = Part> {

@@ -34,6 +34,7 @@ pub fn export(job: &Job<'_>, own: &Options) -> Result<Written, Failure> {
         run: run_name(job, own)?,
         force: job.force,
         content: job.content,
+        conditions: job.conditions.clone(),
     };
     let fail = |error: parquet_export::Error| Failure::Failed(error.to_string());
     let mut export = Export::new(job.trace, options).map_err(fail)?;

@@ -26,7 +26,7 @@ fn layout(number: u32, system: &str, name: &str, fields: &[&str]) -> KernelLayou
         size: 8,
     };
     let fields = fields.iter().map(field).collect();
-    KernelLayout { number, system: system.into(), name: name.into(), fields }
+    KernelLayout { number, system: system.into(), name: name.into(), fields, words: Vec::new() }
 }
 
 /// Keeps the pieces.

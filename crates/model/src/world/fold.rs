@@ -69,7 +69,10 @@ impl World {
                 self.kernel_layouts.add(layout);
                 self.kernel_pids.layout(layout, &self.kernel_layouts);
             }
-            EventKind::Other(other) => self.kernel_pids.told(other),
+            EventKind::Other(other) => {
+                self.kernel_pids.told(other);
+                self.kernel_devices.told(other);
+            }
             EventKind::Signal { .. }
             | EventKind::Stall { .. }
             | EventKind::Gap { .. }

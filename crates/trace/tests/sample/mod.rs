@@ -13,7 +13,7 @@ use trace::event::{
     KernelLayout, OpenFd, Outcome, Preamble, ProcessState, RECORDER, StartHow, Totals,
     UnknownEvent,
 };
-use trace::kernel::{KernelField, KernelKind, KernelValue, put_value};
+use trace::kernel::{KernelField, KernelKind, KernelValue, KernelWords, put_value};
 use trace::parts::{Part, part_id};
 use trace::{Compress, Trace, Writer, WriterOptions};
 
@@ -190,6 +190,7 @@ pub fn kernel_events(tsc: u64) -> Vec<Event> {
             field("next_pid", KernelKind::Unsigned, 4),
             field("mask", KernelKind::Bytes, 8),
         ],
+        words: vec![KernelWords { field: 1, are_flags: true, all: vec![(1, "S".into())] }],
     };
     layout.number_by_content(&[]);
     let number = layout.number;
