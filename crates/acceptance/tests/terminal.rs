@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         trials.add("help_fits", Who::User, None, help_fits);
         trials.add("pager", Who::User, None, pager);
         trials.add("the_summary_has_its_own_line", Who::User, None, own_line);
+        trials.add("who_is_left_is_said", Who::User, None, who_is_left);
         Ok(())
     })
 }
@@ -159,6 +160,20 @@ fn help_fits(stage: &Stage, who: Who) -> Result<(), Complaint> {
             fits(stage, &place, &[name, option])?;
         }
     }
+    Ok(())
+}
+
+/// Who waits for a recording is told for whom it goes on, and nothing where it does not.
+fn who_is_left(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let record = |options: &[&str], script: &str| {
+        let words = [&["record", "-f", "-o", "run.rnt"], options, &["sh", "-c", script]].concat();
+        run(stage, &place, &words).map(|screen| screen.text())
+    };
+    let said = record(&[], "sleep 5 & echo $!")?;
+    ensure!(said.contains("PROGRAM has ended, and sleep ("), "{said}");
+    let silent = record(&["--quiet"], "sleep 4 & echo $!")? + &record(&[], "sleep 3")?;
+    ensure!(!silent.contains("has ended"), "{silent}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ pub mod args;
 mod destination;
 mod kernel;
 mod last_line;
+mod left;
 mod live;
 mod loaded;
 mod repeat;
@@ -33,6 +34,7 @@ use trace::event::EventKind;
 use crate::failure::Failure;
 use crate::message;
 use crate::output::Pending;
+use left::Left;
 use live::Live;
 use loaded::LoadedFiles;
 
@@ -154,6 +156,8 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         },
         output: output.pending,
         misplaced: None,
+        kin: (!args.quiet && !args.until_exit).then(|| supervisor.kin()),
+        left: None,
     };
     if loses_rights && !args.quiet {
         let name = file.display();
@@ -191,6 +195,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     let outcome = supervisor.serve(&mut observer, &done);
+    observer.left = None;
     if let Outcome::Abandoned(signal) = outcome {
         message::warn("asked to end a second time: the trace has no end");
         drop(kernel);
@@ -283,6 +288,9 @@ struct Glue {
     output: Pending,
     /// Warning that the trace has another name than requested.
     misplaced: Option<String>,
+    /// Knows who the program leaves, if that is to be said.
+    kin: Option<kin::Kin>,
+    left: Option<Left>,
 }
 
 impl Glue {
@@ -360,6 +368,7 @@ impl Observer for Glue {
 
     fn ended(&mut self, pid: u32, status: i32) {
         self.handle.program_ended(pid, status);
+        self.left = self.kin.take().and_then(Left::begin);
     }
 
     fn told_to_end(&mut self, signal: i32) {
