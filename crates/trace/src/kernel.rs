@@ -56,6 +56,9 @@ pub struct KernelLayout {
     pub words: Vec<KernelWords>,
 }
 
+/// Fields of a layout that have words, and words that one has.
+const WORDS_MAX: u64 = 512;
+
 /// What the numbers of a field are called.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelWords {
@@ -292,11 +295,15 @@ pub(crate) fn get_words(bytes: &[u8]) -> Result<Vec<KernelWords>, Malformed> {
     if bytes.is_empty() {
         return Ok(words);
     }
-    // Both end with the bytes, since the counts may be wrong.
-    for _ in 0..from.number()? {
+    // All of them are looked at for each number that is shown.
+    let some = |count: u64| match count <= WORDS_MAX {
+        true => Ok(count),
+        false => Err(Malformed("a layout has too many words")),
+    };
+    for _ in 0..some(from.number()?)? {
         let (field, are_flags) = (from.small()?, from.number()? != 0);
         let mut all = Vec::new();
-        for _ in 0..from.number()? {
+        for _ in 0..some(from.number()?)? {
             all.push((from.number()?, text(from.bytes()?)?));
         }
         words.push(KernelWords { field, are_flags, all });
@@ -355,6 +362,10 @@ mod tests {
         for len in 1..bytes.len() {
             assert!(get_words(&bytes[..len]).is_err());
         }
+        let many = vec![(1, String::new()); WORDS_MAX as usize + 1];
+        let (mut bytes, many) = (Vec::new(), KernelWords { all: many, ..KernelWords::default() });
+        put_words(&mut bytes, &[many]);
+        assert!(get_words(&bytes).is_err());
     }
 
     #[test]
