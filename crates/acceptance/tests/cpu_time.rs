@@ -1,6 +1,7 @@
 //! What a thread computed between its calls, by the recording and by its own CPU clock, while others
 //! want its CPU. Neither is held against a fixed time.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
@@ -15,6 +16,8 @@ fn main() -> ExitCode {
         trials.add_for_both("computed_again", None, computed_again);
         trials.add_for_both("of_all_threads_of_what_is_executed_again", None, of_all_threads);
         trials.add("not_wanted", Who::User, None, not_wanted);
+        trials.add("info_says_by_what", Who::User, None, info_says_by_what);
+        trials.add_for_both("calls_that_ask_take_their_time", None, calls_that_ask);
         Ok(())
     })
 }
@@ -62,9 +65,7 @@ fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
 /// Also of a program that gets no area of its own, in which the CPU it runs on would stand.
 fn of_all_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let all = program::in_folder("tests/rerun")?;
-    let threads = all.into_iter().find(|program| program.name == "computing_threads");
-    let binary = threads.ok_or("tests/rerun has no computing_threads")?.build(stage)?;
+    let binary = of_reruns(stage, "computing_threads")?;
     for more in [&["--rerunnable"][..], &["--rerunnable", "--serialize"]] {
         let trace = place.trace("threads.rnt");
         let mut command = place.command(&stage.reenact);
@@ -112,5 +113,85 @@ fn computed_again(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn not_wanted(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let (_, calls) = recorded(stage, who, &["--no-cpu-time"])?;
     ensure!(calls.iter().all(|call| call["user_ns"].is_null()), "it was measured");
+    Ok(())
+}
+
+/// The calls by what it is known in the trace, of each thread as well, and the last of both options counts.
+fn info_says_by_what(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("computes_between_calls")?.build(stage)?;
+    let trace = place.trace("program.rnt");
+    let told = |more: &[&str]| -> Result<(Value, String), Complaint> {
+        let mut command = place.command(&stage.reenact);
+        command.args(["record", "--quiet", "--force"]).args(more).arg("--output").arg(&trace);
+        place.run(command.arg("--").arg(&binary).args(["1", "measured"]))?;
+        let mut info = place.command(&stage.reenact);
+        let json = place.run(info.args(["info", "--json"]).arg(&trace))?.success("info")?.text();
+        let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+        let mut info = place.command(&stage.reenact);
+        let text = place.run(info.arg("info").arg(&trace))?.success("info")?.text();
+        Ok((json, text.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    let (json, text) = told(&["--no-cpu-time", "--cpu-time"])?;
+    let of = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    let time = &json["cpu_time"];
+    let [stamps, clock, unknown] =
+        ["by_time_stamps", "by_cpu_clock", "unknown"].map(|key| of(time, key));
+    ensure!(time["recorded"] == true && stamps > 0 && clock > 0 && unknown > 0, "{time}");
+    ensure!(json["calls"] == stamps + clock + unknown, "{time} of {}", json["calls"]);
+    let threads = time["threads"].as_array().cloned().unwrap_or_default();
+    let sum: u64 = threads.iter().map(|thread| of(thread, "by_time_stamps")).sum();
+    ensure!(sum == stamps && threads.iter().all(|thread| thread["tid"].is_u64()), "{time}");
+    ensure!(text.contains("cpu time what threads computed is known before"), "{text}");
+    ensure!(text.contains("by the thread's CPU clock"), "{text}");
+    let (json, text) = told(&["--cpu-time", "--no-cpu-time"])?;
+    ensure!(json["cpu_time"]["recorded"] == false, "{}", json["cpu_time"]);
+    ensure!(of(&json["cpu_time"], "unknown") > 0, "{}", json["cpu_time"]);
+    ensure!(text.contains("cpu time not recorded (--no-cpu-time)"), "{text}");
+    Ok(())
+}
+
+/// Builds a program of tests/rerun.
+fn of_reruns(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
+    let all = program::in_folder("tests/rerun")?;
+    let found = all.into_iter().find(|program| program.name == name);
+    found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
+}
+
+/// Where a replay computes as well, calls that only ask are made, and counted as taken from the recording:
+/// not the clock's where the program would make no call, had it not been recorded for a re-execution.
+fn calls_that_ask(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = of_reruns(stage, "asks")?;
+    let trace = place.trace("asks.rnt");
+    for (more, clocks) in [(&["--force"][..], 50), (&["--force", "--rerunnable"], 0)] {
+        let mut record = place.command(&stage.reenact);
+        record.args(["record", "--quiet"]).args(more).arg("--output").arg(&trace).arg("--");
+        place.run(record.arg(&binary))?.success("record")?;
+        let replayed = |pace: &str| -> Result<Value, Complaint> {
+            let mut replay = place.command(&stage.reenact);
+            replay.args(["replay", "--json", "--pace", pace]).arg(&trace);
+            let said = place.run(&mut replay)?.success("replay")?.text();
+            serde_json::from_str(&said).map_err(|error| error.to_string())
+        };
+        let (think, afap) = (replayed("think")?, replayed("afap")?);
+        let count = |said: &Value, call: &str| {
+            said["latencies_ns"][call]["replayed"]["count"].as_u64().unwrap_or(0)
+        };
+        for call in ["getppid", "getuid", "uname", "getrusage", "getrandom"] {
+            let (made, not_made) = (count(&think, call), count(&afap, call));
+            ensure!(made >= 50 && not_made == 0, "{more:?}: {call} {made} and {not_made} times");
+            let took = think["latencies_ns"][call]["replayed"]["sum"].as_u64();
+            ensure!(took > Some(0), "{more:?}: {call} took no time: {think}");
+        }
+        let made = count(&think, "clock_gettime");
+        ensure!(made == clocks, "{more:?}: clock_gettime {made} times, not {clocks}");
+        ensure!(think["timed"].as_u64() >= Some(250 + clocks), "{more:?}: {}", think["timed"]);
+        ensure!(afap["timed"].is_null(), "{more:?}: {afap}");
+        for key in ["simulated", "replayed", "ok"] {
+            let (one, other) = (&think[key], &afap[key]);
+            ensure!(one == other, "{more:?}: {key} is {one} and {other}");
+        }
+    }
     Ok(())
 }

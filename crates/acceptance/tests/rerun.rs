@@ -154,6 +154,7 @@ fn main() -> ExitCode {
             "shares",
             "message_lengths",
             "told_on_errors",
+            "stored_elsewhere",
         ] {
             trials.add_for_both(name, None, move |stage: &Stage, who| {
                 let place = Place::new(stage, who)?;
@@ -206,6 +207,8 @@ fn main() -> ExitCode {
         trials.add_for_both("a_database_on_real_files", missing, real_database);
         trials.add_for_both("waits_for_the_outside_are_told", None, outside);
         trials.add_for_both("what_no_call_gives_is_found", None, counter);
+        trials.add_for_both("reasons_have_evidence", None, reasons);
+        trials.add_for_both("directories_below_the_longest_path", None, deep);
         trials.add_for_both("what_cannot_be_executed_again_is_refused", None, refused);
         trials.add("a_set_user_id_program_is_refused", Who::Root, None, set_user_id);
         trials.add_for_both("where_it_differs_is_told", None, where_told);
@@ -484,11 +487,73 @@ fn counter(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let (trace, _) = recorded(stage, &place, &["--stack"], &[&program])?;
     let found = rerun(stage, &place, &[], &trace)?;
     ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
-    for word in
-        ["write: the bytes of buf differ", "rdtsc", "getppid()", "it was called from:\n  > "]
-    {
+    for word in [
+        "write: the bytes of buf differ",
+        "its code asks the processor, which no call gives: rdtsc in main",
+        "getppid()",
+        "where its thread is now, and its callers:\n  > ",
+        "it was called from:\n  > ",
+    ] {
         ensure!(found.errors().contains(word), "no {word}: {}", found.errors());
     }
+    // Nobody else was asked for the stack of now.
+    let (trace, _) = recorded(stage, &place, &[], &[&program])?;
+    let found = rerun(stage, &place, &["--json"], &trace)?;
+    let json: serde_json::Value = serde_json::from_str(&found.text()).map_err(text)?;
+    let told = &json["divergence"];
+    let stack = told["stack"].as_array().ok_or_else(|| format!("no stack: {told}"))?;
+    let is_main = |frame: &serde_json::Value| frame.as_str().is_some_and(|at| at.contains("main"));
+    ensure!(stack.len() > 2 && stack.iter().any(is_main), "{told}");
+    ensure!(stack[0].as_str().is_some_and(|at| at.contains("libc")), "{told}");
+    ensure!(told["recorded_stack"].as_array().is_some_and(Vec::is_empty), "{told}");
+    Ok(())
+}
+
+/// Where nothing was seen that may be why, no reason is made up; what was seen is said.
+fn reasons(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    // The same instruction is in code that the program has made itself, which is nobody's file.
+    let program = built(stage, "no_reason")?.display().to_string();
+    let (trace, _) = recorded(stage, &place, &[], &[&program])?;
+    let found = rerun(stage, &place, &[], &trace)?;
+    ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
+    let told = found.errors();
+    ensure!(told.contains("likely reason: none was found"), "{told}");
+    ensure!(!told.contains("rdtsc"), "{told}");
+    let found = rerun(stage, &place, &["--json"], &trace)?;
+    let json: serde_json::Value = serde_json::from_str(&found.text()).map_err(text)?;
+    ensure!(json["divergence"]["likely"].is_null(), "{json}");
+    // One process looks at what another one counts. That waits at its call in a re-execution, after a million.
+    let is_between = |text: &str| text.trim().parse::<u64>().is_ok_and(|n| n % 1_000_000 != 0);
+    let mut all = std::iter::repeat_with(|| recorded(stage, &place, &[], &[&program, "shared"]));
+    let found = all
+        .by_ref()
+        .take(20)
+        .find(|all| all.as_ref().map_or(true, |(_, outcome)| is_between(&outcome.text())));
+    let (trace, _) = found.ok_or("it looked between two millions, each time")??;
+    let found = rerun(stage, &place, &[], &trace)?;
+    ensure!(found.status.code() == Some(DIFFERENT), "{}", found.errors());
+    let told = found.errors();
+    ensure!(told.contains("it shares memory with another process"), "{told}");
+    // It never comes to its next call, and computes meanwhile.
+    let (trace, _) = recorded(stage, &place, &[], &[&program, "spins"])?;
+    let found = rerun(stage, &place, &["--stuck-after", "1"], &trace)?;
+    ensure!(found.status.code() == Some(STUCK), "{}", found.errors());
+    ensure!(found.errors().contains("likely reason: it computes ("), "{}", found.errors());
+    Ok(())
+}
+
+/// Below what a path can name: by answers, and with real files, of which it is told what was left out.
+fn deep(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let program = built(stage, "deep")?.display().to_string();
+    let script = format!("mkdir tree && cd tree && {program} 2000");
+    let (trace, outcome) = recorded(stage, &place, &[], &["sh", "-c", &script])?;
+    let expected = written(&outcome);
+    ensure!(expected.0 == "2000: deep\n", "{expected:?}");
+    place.run(place.command("rm").args(["-rf", "tree"]))?.success("rm")?;
+    let outcome = rerun(stage, &place, &[], &trace)?.success("rerun")?;
+    ensure!(written(&outcome) == expected, "{}", outcome.text());
     Ok(())
 }
 

@@ -296,17 +296,32 @@ fn where_they_lie(stage: &Stage, who: Who) -> Result<(), Complaint> {
         FAILED,
         &["no directory for files", &nowhere.display().to_string()],
     )?;
-    let child = start(&recording.shadows).spawn().map_err(|error| error.to_string())?;
-    let since = Instant::now();
-    let is_there =
-        |name: &String| recording.shadows.join(name).read_dir().is_ok_and(|d| d.count() > 0);
-    while !recording.left()?.iter().any(is_there) {
-        ensure!(since.elapsed() < place::PATIENCE, "nothing is mapped");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    place::signal(&child, libc::SIGTERM)?;
-    let status = place::wait(child, place::PATIENCE, "rerun")?;
-    ensure!(!status.success(), "{status}");
+    // Ended by the signal, without its files.
+    let ended = |signal: i32, others: &[String]| {
+        let child = start(&recording.shadows).spawn().map_err(|error| error.to_string())?;
+        let since = Instant::now();
+        let is_there =
+            |name: &String| recording.shadows.join(name).read_dir().is_ok_and(|d| d.count() > 0);
+        let is_new = |name: &String| !others.contains(name);
+        while !recording.left()?.iter().any(|name| is_new(name) && is_there(name)) {
+            ensure!(since.elapsed() < place::PATIENCE, "nothing is mapped");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        place::signal(&child, signal)?;
+        let status = place::wait(child, place::PATIENCE, "rerun")?;
+        ensure!(!status.success(), "{status}");
+        recording.left()
+    };
+    ended(libc::SIGTERM, &[])?;
+    recording.is_clean()?;
+    // Who is killed cannot remove it: the next one does. What only looks like it stays.
+    let killed = ended(libc::SIGKILL, &[])?;
+    ensure!(killed.len() == 1, "it left {killed:?}");
+    let other = recording.shadows.join("reenact-rerun-other");
+    fs::write(&other, "").map_err(|error| error.to_string())?;
+    let left = ended(libc::SIGTERM, &killed)?;
+    ensure!(left == ["reenact-rerun-other"], "it left {left:?}");
+    fs::remove_file(&other).map_err(|error| error.to_string())?;
     recording.is_clean()
 }
 

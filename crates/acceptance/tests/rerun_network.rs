@@ -85,6 +85,7 @@ fn main() -> ExitCode {
         trials.add_for_both("a_server_with_epoll", None, |stage: &Stage, who| {
             Recording::of_echo(stage, who)?.is_the_same(stage)
         });
+        trials.add_for_both("a_server_at_any_port", missing, any_port);
         trials.add_for_both("another_client_is_found", None, other_client);
         trials.add_for_both("peers_of_a_client_are_played", None, client);
         trials.add_for_both("nothing_outside_is_reached", None, nothing_outside);
@@ -203,6 +204,37 @@ impl Recording {
         }
         Ok(())
     }
+}
+
+/// The kernel gave the server its port, by which its client was told to ask.
+fn any_port(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    const SERVER: &str = "import socket\n\
+        server = socket.create_server((\"127.0.0.1\", 0))\n\
+        open(\"port.new\", \"w\").write(str(server.getsockname()[1]))\n\
+        import os; os.rename(\"port.new\", \"port\")\n\
+        peer, _ = server.accept()\n\
+        peer.sendall(b\"got \" + peer.recv(100)); peer.close()";
+    const CLIENT: &str = "import socket, sys\n\
+        peer = socket.create_connection((\"127.0.0.1\", int(sys.argv[1])))\n\
+        peer.sendall(b\"a word\"); print(peer.makefile().read())";
+    let trace = place.trace("any.rnt");
+    const SCRIPT: &str = "\"$1\" record -q --rerunnable -o \"$2\" -- python3 -c \"$3\" & \
+        until [ -e port ]; do kill -0 $! || exit 1; sleep 0.05; done; \
+        python3 -c \"$4\" $(cat port); wait $!";
+    let mut script = place.command("sh");
+    script.args(["-c", SCRIPT, "sh"]).arg(&stage.reenact).arg(&trace).args([SERVER, CLIENT]);
+    let told = place.run(&mut script)?.success("the server and its client")?.text();
+    ensure!(told.contains("got a word"), "{told}");
+    let port = std::fs::read_to_string(place.work().join("port")).map_err(text)?;
+    place.clear()?;
+    let client = format!("python3 -c '{CLIENT}' {port}");
+    let found = rerun(stage, &place, &["--network", "live", "--client", &client], &trace)?;
+    let found = found.success("rerun")?;
+    ensure!(found.text().contains("got a word"), "{}", found.text());
+    let json = said(rerun(stage, &place, &["--network", "feed", "--json"], &trace)?)?;
+    ensure!(json["ok"] == true, "{json}");
+    Ok(())
 }
 
 fn other_client(stage: &Stage, who: Who) -> Result<(), Complaint> {

@@ -51,6 +51,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
         (&raw mut (*reply.as_mut_ptr()).is_shadow).write(0);
         (&raw mut (*reply.as_mut_ptr()).site).write(context.site.get());
+        (&raw mut (*reply.as_mut_ptr()).stack).write([frame.stack(), frame.rbp]);
         (&raw mut (*reply.as_mut_ptr()).stood).write([context.went_on.get(), now]);
         (&raw mut (*reply.as_mut_ptr()).path).cast::<u8>().write(0);
     }

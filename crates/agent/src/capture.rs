@@ -2,6 +2,7 @@
 
 use ring::DataMode;
 use syscalls::abi::errno::is_error;
+use syscalls::abi::ipc::IPC_STAT;
 use syscalls::capture::{How, Op, Row};
 use syscalls::record::{
     Header, MESSAGE_BYTES, MESSAGE_LENGTH_AT, RecordKind, STACK_ARG, STACK_BYTES_MAX, data_flag,
@@ -12,8 +13,9 @@ use syscalls::{Dir, Len};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::context::Context;
-use crate::memory;
+use crate::needs::Need;
 use crate::stream::Stream;
+use crate::{memory, sys};
 
 /// Maximum string lengths: PATH_MAX, and the kernel's limit for one argument of exec.
 const STRING_MAX: u64 = 4096;
@@ -136,8 +138,13 @@ fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
         How::StrArray => copy_strings(context, which, at),
         How::Bytes => {
             which.bulk = is_bulk(op.len);
-            if let Some(len) = length(context, op.len, at, args, ret) {
-                copy_bytes(context, which, at, len);
+            match length(context, op.len, at, args, ret) {
+                Some(len) => copy_bytes(context, which, at, len),
+                // Something came out, and nobody says how much.
+                None if ret.is_some() && matches!(op.len, Len::OfSet(_)) => {
+                    Stream::record(context, &[head(which, flags | data_flag::CUT), 1, 0]);
+                }
+                None => {}
             }
         }
         How::Holder(pointer) => {
@@ -258,7 +265,22 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
             u64::from(head) + u64::from(count) * u64::from(unit)
         }
         Len::SelfSized => u64::from(memory::read::<u32>(context, at)?),
+        Len::OfSet(n) => semaphores(context, arg(n))?.checked_mul(2)?,
     })
+}
+
+/// The number of semaphores in a set.
+#[cold]
+fn semaphores(context: &Context, set: u64) -> Option<u64> {
+    if context.process().filtered.get() {
+        return None;
+    }
+    // What the kernel calls `struct semid64_ds`.
+    const WORDS: usize = 13;
+    const COUNT: usize = 10;
+    let mut told = [0u64; WORDS];
+    let args = [set, 0, IPC_STAT, &raw mut told as u64, 0, 0];
+    (sys::call(Need::SemaphoreSet, args) == 0).then_some(told[COUNT])
 }
 
 /// Records one memory range, as bytes or as a hash.

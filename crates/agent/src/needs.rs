@@ -113,6 +113,7 @@ pub enum Need {
     WaitAgain,
     LetTrace,
     WatchCpu,
+    SemaphoreSet,
     Usage,
 }
 
@@ -378,6 +379,7 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
     a_timer(Need::WaitAgain, raw::__NR_io_uring_enter).with([None, ZERO, None, None, None, None]),
     prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
     any(Need::WatchCpu, raw::__NR_rseq).made(When::Unfiltered),
+    any(Need::SemaphoreSet, raw::__NR_semctl).made(When::Unfiltered),
     any(Need::Usage, raw::__NR_getrusage).made(When::Unfiltered),
 ];
 

@@ -104,7 +104,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
             args::Rings::Pass => Rings::Passed,
         },
         mappings: args.mappings(),
-        times_cpu: !args.no_cpu_time,
+        times_cpu: args.cpu_time || !args.no_cpu_time,
         course: match (args.rerunnable, args.serialize) {
             (true, true) => Course::Serialised,
             (true, false) => Course::Rerunnable,

@@ -4,7 +4,7 @@ pub mod args;
 mod calls;
 pub mod interrupt;
 mod log;
-mod report;
+pub mod report;
 pub mod root;
 
 use std::cell::Cell;

@@ -8,6 +8,7 @@ mod gdb;
 mod one_cpu;
 mod result;
 mod scene;
+mod standing;
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -41,7 +42,7 @@ use crate::rerun::follower::{Follower, Found};
 use crate::rerun::gdb::Gdb;
 use crate::rerun::one_cpu::OneCpu;
 use crate::rerun::result::Done;
-use crate::rerun::scene::{Scene, tid_of};
+use crate::rerun::scene::{Machine, Scene, tid_of};
 use crate::{failure, message, source};
 
 /// Memory between the program and the recorder, which has next to nothing to do.
@@ -200,7 +201,7 @@ fn end(args: &Args, trace: &Trace, done: Done) -> Result<ExitCode, Failure> {
         }
         Ending::Failed(text) => Err(Failure::Failed(format!("{name}: {text}"))),
         Ending::Diverged(found) => {
-            let text = Scene::of(trace, &found).told(&found);
+            let text = Scene::of(trace, &found, &done.here).told(&found);
             match found.reason {
                 Reason::Stuck { .. } => Err(Failure::Stuck(text)),
                 _ => Err(Failure::Different(text)),
@@ -322,6 +323,7 @@ fn execute(
             result.ending = Ending::Failed("interrupted".into());
         }
         launched.map_err(|error| failed(&error))?;
+        result.here = Machine { cpu: preamble.cpu.clone(), kernel: preamble.kernel.clone() };
         Ok(result)
     });
     drop((waiting, cpu));
@@ -346,6 +348,7 @@ fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Me
     let done = Done {
         ending,
         calls: driver.calls,
+        here: Machine::default(),
         counts: driver.counts,
         not_shown: driver.not_shown(),
         other_processor: driver.other_processor,

@@ -47,14 +47,33 @@ impl UserTimes {
     }
 }
 
+/// By what it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The thread kept its CPU, so it is the time between both calls.
+    TimeStamps,
+    /// The thread's CPU clock was asked.
+    CpuClock,
+}
+
+/// By what it is known how long the thread of a call has computed, where that is known.
+pub fn source(event: &Event) -> Option<Source> {
+    let EventKind::Call(call) = &event.kind else { return None };
+    let stayed = call.flags & enter_flag::STAYED != 0;
+    Some(if stayed { Source::TimeStamps } else { Source::CpuClock })
+}
+
 /// States in a call itself what its thread has computed before: the call before will be missing.
 pub fn set(event: &mut Event, user_ns: Option<u64>) {
+    let is_told = number(event, part_id::USER_CPU).is_some();
     let EventKind::Call(call) = &mut event.kind else { return };
-    call.flags &= !enter_flag::STAYED;
-    if let Some(ns) = user_ns
-        && number(event, part_id::USER_CPU).is_none()
-    {
-        event.extras.get_or_insert_default().parts.push(Part::number(part_id::USER_CPU, ns));
+    match user_ns {
+        // The flag goes on saying by what it is known.
+        Some(ns) if !is_told => {
+            event.extras.get_or_insert_default().parts.push(Part::number(part_id::USER_CPU, ns));
+        }
+        Some(_) => {}
+        None => call.flags &= !enter_flag::STAYED,
     }
 }
 

@@ -54,18 +54,6 @@ impl Measured {
         let number =
             |key: &str| said[key].as_f64().ok_or_else(|| format!("the replay said no '{key}'"));
         let computed_ns = said["computed_ns"].as_f64().unwrap_or(0.0);
-        let mut calls = BTreeMap::new();
-        for (name, pair) in said["latencies_ns"].as_object().into_iter().flatten() {
-            let of = |side: &str, key: &str| pair[side][key].as_u64().unwrap_or(0);
-            let change = Change {
-                count: of("replayed", "count"),
-                recorded_ns: of("recorded", "sum"),
-                here_ns: of("replayed", "sum"),
-            };
-            if change.count > 0 {
-                calls.insert(name.clone(), change);
-            }
-        }
         let mismatches = |key: &str| said["mismatches"][key].as_u64().unwrap_or(0);
         let paths = said["final_state"]["different"].as_u64().unwrap_or(0);
         let outside = |key: &str| said[key].as_f64().map(|ns| ns / 1e9);
@@ -77,7 +65,7 @@ impl Measured {
             system_s: number("system_ns")? / 1e9,
             allocated_bytes: said["allocated_bytes"].as_u64().unwrap_or(0),
             outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
-            calls,
+            calls: changes(&said["latencies_ns"]),
             different: mismatches("return") + mismatches("data") + paths,
             incomplete: said["stopped"].as_str().map(String::from),
             ..Measured::default()
@@ -111,6 +99,7 @@ impl Measured {
             user_s: seconds("user_ns")?,
             system_s: seconds("system_ns")?,
             outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
+            calls: changes(&files["latencies_ns"]),
             different,
             incomplete: diverged.or(stopped),
             ..Measured::default()
@@ -125,6 +114,20 @@ impl Measured {
         all.truncate(most);
         all
     }
+}
+
+/// What calls took, by their names.
+fn changes(latencies: &Value) -> BTreeMap<String, Change> {
+    let each = latencies.as_object().into_iter().flatten().map(|(name, pair)| {
+        let of = |side: &str, key: &str| pair[side][key].as_u64().unwrap_or(0);
+        let change = Change {
+            count: of("replayed", "count"),
+            recorded_ns: of("recorded", "sum"),
+            here_ns: of("replayed", "sum"),
+        };
+        (name.clone(), change)
+    });
+    each.filter(|(_, change)| change.count > 0).collect()
 }
 
 #[cfg(test)]
@@ -152,9 +155,14 @@ mod tests {
     #[test]
     fn a_rerun_is_understood() {
         let text = r#"{"elapsed_ns":2000000000,"user_ns":1000000000,"system_ns":0,"diverged":false,
-            "outside_recorded_ns":500000000,"outside_ns":0,"files":{"mismatches":3,"different":4,"stopped":null}}"#;
+            "outside_recorded_ns":500000000,"outside_ns":0,"files":{"mismatches":3,"different":4,"latencies_ns":
+            {"read":{"recorded":{"count":2,"sum":10},"replayed":{"count":2,"sum":90}}},"stopped":null}}"#;
         let read = Measured::of_rerun(text).unwrap();
         assert_eq!(read.different, 7);
+        assert_eq!(
+            read.changed_most(1),
+            [("read", Change { count: 2, recorded_ns: 10, here_ns: 90 })]
+        );
         assert!(Measured::of_rerun(&text.replace(":3,", ":{\"data\":3},")).is_err());
         let stopped = Measured::of_rerun(&text.replace("null}", "\"full\"}")).unwrap();
         assert_eq!(stopped.incomplete.as_deref(), Some("full"));

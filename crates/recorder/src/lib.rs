@@ -69,7 +69,7 @@ pub use crate::policy::{DataRule, DataRules};
 use crate::processes::Processes;
 pub use crate::sink::Sink;
 use crate::stacks::Stacks;
-pub use crate::stacks::{CALLERS_MAX, Kept, StackOptions};
+pub use crate::stacks::{CALLERS_MAX, Caller, Kept, StackOptions, callers_of};
 pub use crate::summary::Summary;
 use crate::watch::Watch;
 use crate::watched::Watched;

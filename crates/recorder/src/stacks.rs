@@ -133,30 +133,11 @@ impl Stacks {
         let [site, sp, fp] = [words[0], words[1], words[2]];
         let Some(maps) = self.processes.get_mut(&process) else { return Vec::new() };
         maps.make_ready(site, &mut self.modules);
-        let mut read = |address: u64| {
-            let place = address.checked_sub(sp).filter(|at| at.is_multiple_of(8)).ok_or(())?;
-            stack.get((place / 8) as usize).copied().ok_or(())
-        };
-        let registers = UnwindRegsX86_64::new(site, sp, fp);
         let most = match self.kept {
             Kept::Chain(most) => most,
             _ => CALLERS_MAX,
         };
-        let mut found = Vec::new();
-        {
-            let unwinder = maps.unwinder();
-            let mut frames = unwinder.iter_frames(site, registers, &mut self.cache, &mut read);
-            // The first one is the call itself. An error ends it: the copy was too short, or no table
-            // tells how to go on.
-            let _ = frames.next();
-            while let Ok(Some(frame)) = frames.next() {
-                let address = frame.address();
-                if found.len() >= most || address == 0 {
-                    break;
-                }
-                found.push(address);
-            }
-        }
+        let found = unwound(maps, [site, sp, fp], &stack, &mut self.cache, most);
         match &self.kept {
             Kept::Chain(_) => found,
             Kept::Depth(depth) => found.get(*depth).copied().into_iter().collect(),
@@ -169,4 +150,55 @@ impl Stacks {
             }
         }
     }
+}
+
+/// The callers of who stands there, the innermost first: `stack` is what lies from its pointer on.
+fn unwound(
+    maps: &Maps,
+    [site, sp, fp]: [u64; REGISTERS],
+    stack: &[u64],
+    cache: &mut CacheX86_64,
+    most: usize,
+) -> Vec<u64> {
+    let mut read = |address: u64| {
+        let place = address.checked_sub(sp).filter(|at| at.is_multiple_of(8)).ok_or(())?;
+        stack.get((place / 8) as usize).copied().ok_or(())
+    };
+    let registers = UnwindRegsX86_64::new(site, sp, fp);
+    let mut found = Vec::new();
+    let mut frames = maps.unwinder().iter_frames(site, registers, cache, &mut read);
+    // The first one is the call itself. An error ends it: the copy was too short, or no table
+    // tells how to go on.
+    let _ = frames.next();
+    while let Ok(Some(frame)) = frames.next() {
+        let address = frame.address();
+        if found.len() >= most || address == 0 {
+            break;
+        }
+        found.push(address);
+    }
+    found
+}
+
+/// A place in a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its address.
+    pub address: u64,
+    /// The file that is mapped there, and where in it.
+    pub file: Option<(Vec<u8>, u64)>,
+}
+
+/// Where a thread stands, and from where it was called, the innermost one first. `registers` are the place,
+/// the stack pointer, and the register that may be a frame pointer; `stack` is what lies from that pointer on,
+/// `maps` what /proc/PID/maps says.
+pub fn callers_of(registers: [u64; REGISTERS], stack: &[u8], maps: &[u8]) -> Vec<Caller> {
+    let (mut known, mut modules) = (Maps::new(0), Modules::default());
+    known.begins_program(Some((0, maps.to_vec())));
+    known.make_ready(registers[0], &mut modules);
+    let stack = stack.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+    let stack: Vec<u64> = stack.collect();
+    let found = unwound(&known, registers, &stack, &mut CacheX86_64::new(), CALLERS_MAX);
+    let caller = |address| Caller { address, file: known.place(address) };
+    std::iter::once(registers[0]).chain(found).map(caller).collect()
 }

@@ -8,6 +8,7 @@ mod led;
 mod looks;
 mod portion;
 mod rests;
+mod timed;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -185,6 +186,7 @@ impl Actor<'_> {
             What::Memory { call, mapping, offset } => {
                 self.memory(action, &batch.calls[*call as usize], mapping, *offset);
             }
+            What::Timed(at) => self.for_its_time(batch, action, &batch.calls[*at as usize]),
             What::Store { mapping, offset, pieces, is_read: false, by, .. } => {
                 let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
                 self.store(batch, (mapping, *offset, *by), pieces);

@@ -93,6 +93,8 @@ pub enum What {
         /// The offset in the file that lies at the address.
         offset: u64,
     },
+    /// Makes a recorded call for its time alone: index into [`Batch::calls`].
+    Timed(u32),
     /// Stores bytes to a mapped file.
     Store {
         /// The mapping.
@@ -492,7 +494,7 @@ impl Batch {
             *range = range.start - by as u32..range.end - by as u32;
         };
         back(&mut action.waits, from.waits);
-        if let What::Call(at) | What::Memory { call: at, .. } = &mut action.what
+        if let What::Call(at) | What::Timed(at) | What::Memory { call: at, .. } = &mut action.what
             && let Some(mut call) = self.calls.pop()
         {
             back(&mut call.pieces, from.pieces);

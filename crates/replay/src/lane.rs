@@ -37,6 +37,8 @@ pub enum Mood {
 pub struct Counts {
     /// Calls replayed.
     pub replayed: Count,
+    /// Calls made for their time alone.
+    pub timed: Count,
     /// Results that agreed.
     pub verified: Count,
     /// Results that could not be compared.

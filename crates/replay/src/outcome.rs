@@ -24,6 +24,8 @@ pub struct Outcome {
     pub replayed: u64,
     /// Calls whose recorded result was used.
     pub simulated: u64,
+    /// Those of them that were made for their time alone.
+    pub timed: u64,
     /// Calls left out, by name and reason.
     pub skipped: BTreeMap<String, u64>,
     /// Calls that this file system or user cannot make, by name and error.
@@ -280,6 +282,7 @@ impl Outcome {
     /// Takes the counts of a task.
     pub fn add_counts(&mut self, counts: &Counts) {
         self.replayed += counts.replayed.take();
+        self.timed += counts.timed.take();
         self.verified += counts.verified.take();
         self.unverified += counts.unverified.take();
         self.raced += counts.raced.take();

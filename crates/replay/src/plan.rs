@@ -28,6 +28,7 @@ mod stores;
 mod submitted;
 mod tally;
 mod tasks;
+mod timed;
 mod transfers;
 mod unseen;
 
@@ -40,7 +41,7 @@ use model::operations::submitted;
 use model::unseen::Unseen;
 use model::user_time::UserTimes;
 use model::{Step, Stored, World};
-use syscalls::{Act, Classes, Gives, Operand, by_number};
+use syscalls::{Act, Classes, Gives, Operand, Replay, by_number};
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
@@ -119,6 +120,8 @@ pub struct Planner<'a> {
     side_lanes: SideLanes,
     /// Files whose descriptors were sent in messages.
     sent_files: HashSet<Vec<u8>>,
+    /// The program made calls where it makes none if it is not recorded for a re-execution.
+    asks_instead: bool,
     scans: u64,
     socket_pairs: u64,
     since_flush: u32,
@@ -167,6 +170,7 @@ impl<'a> Planner<'a> {
             unfollowed: HashSet::new(),
             side_lanes: SideLanes::default(),
             sent_files: HashSet::new(),
+            asks_instead: trace.preamble().has_option("--rerunnable"),
             scans: 0,
             socket_pairs: 0,
             since_flush: 0,
@@ -480,10 +484,14 @@ impl<'a> Planner<'a> {
             }
             self.follow_mapping(index, event, call);
         }
-        if matches!(said.replay, syscalls::Replay::Ignored | syscalls::Replay::Memory) {
-            match concerned {
-                Some(mapping) => self.in_memory(index, event, call, &said, mapping),
-                None => self.count_simulated(),
+        let is_timed = self.is_timed(said.replay);
+        if is_timed || matches!(said.replay, Replay::Ignored | Replay::Memory) {
+            match (concerned, call.outcome) {
+                (Some(mapping), _) => self.in_memory(index, event, call, &said, mapping),
+                (None, Outcome::Returned { exit_tsc, ret }) if is_timed => {
+                    self.for_its_time(index, event, call, &said, (exit_tsc.max(event.tsc), ret));
+                }
+                (None, _) => self.count_simulated(),
             }
             self.ignore(index, event, call, &said, step);
             return;

@@ -171,9 +171,12 @@ impl Judge {
             Replay::Numbers => return Treatment::Make { stream: false },
             Replay::Real => {}
             Replay::LeftOut => return Treatment::Skip("its data is not in the trace"),
-            Replay::Task | Replay::Simulated | Replay::Memory | Replay::Ignored => {
-                return Treatment::Simulate;
-            }
+            Replay::Task
+            | Replay::Simulated
+            | Replay::Memory
+            | Replay::Ignored
+            | Replay::Timed
+            | Replay::TimedUnlessAside => return Treatment::Simulate,
         }
         if said.ret == syscalls::Ret::Size && ret > TRANSFER_MAX {
             return Treatment::Skip("no call moves so many bytes");

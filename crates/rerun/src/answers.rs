@@ -47,7 +47,7 @@ pub fn fate(row: Option<&Syscall>, call: &Call) -> Fate {
         return Fate::Given(ret);
     }
     match again {
-        Again::Given | Again::Unknown => Fate::Given(ret),
+        Again::Given | Again::GivenToAnother | Again::Unknown => Fate::Given(ret),
         Again::Reached if call.args[0] != ret as u64 => Fate::Given(ret),
         Again::Made | Again::Always | Again::Reached | Again::Born => made(call.args, false),
         Again::Placed => match row.map(|row| row.act_of(&call.args)) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Where a re-execution left the recording.
 #[derive(Clone, Debug)]
@@ -14,19 +16,36 @@ pub struct Divergence {
     pub thread: u32,
     /// What is different.
     pub reason: Reason,
-    /// What the trace does not hold, and may be why.
-    pub doubts: Vec<String>,
+    /// What was seen that may be why.
+    pub evidence: Vec<String>,
+    /// Where its thread stood, if it waited for an answer.
+    pub stood: Option<Box<Stood>>,
 }
 
 impl Divergence {
-    /// Likely causes, for users.
-    pub fn likely(&self) -> String {
-        let is_of_memory = !matches!(self.reason, Reason::Image(_) | Reason::Memory { .. });
-        match self.doubts.is_empty() {
-            false if is_of_memory => self.doubts.join("; "),
-            _ => self.reason.likely().into(),
-        }
+    /// Likely causes, for users: those alone for which there is evidence.
+    pub fn likely(&self) -> Option<String> {
+        (!self.evidence.is_empty()).then(|| self.evidence.join("; "))
     }
+}
+
+/// Where a thread stood, and its stack.
+#[derive(Clone, Debug)]
+pub struct Stood {
+    /// Its process.
+    pub pid: i32,
+    /// Its program.
+    pub exe: PathBuf,
+    /// Where it made its call.
+    pub site: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// The register that may be a frame pointer.
+    pub fp: u64,
+    /// The stack, from its pointer on.
+    pub stack: Vec<u8>,
+    /// What /proc/PID/maps said.
+    pub maps: Vec<u8>,
 }
 
 /// What is different.
@@ -99,6 +118,8 @@ pub enum Reason {
     Stuck {
         /// How long was waited, in seconds.
         seconds: u64,
+        /// CPU time that its process had meanwhile, if that is known.
+        had: Option<Duration>,
     },
 }
 
@@ -135,47 +156,30 @@ impl fmt::Display for Reason {
                 write!(f, "memory of the program cannot be reached: {error}")
             }
             Reason::Peer(text) => write!(f, "{text}"),
-            Reason::Stuck { seconds } => {
+            Reason::Stuck { seconds, .. } => {
                 write!(f, "the program has not come to its next call in {seconds} s")
             }
         }
     }
 }
 
-fn number(value: i64) -> String {
-    if (-4096..4096).contains(&value) { value.to_string() } else { format!("{value:#x}") }
+impl Reason {
+    /// Whether what the program did is another thing, and not what it was given.
+    pub fn is_of_program(&self) -> bool {
+        !matches!(
+            self,
+            Reason::Image(_) | Reason::Result { .. } | Reason::Stuck { .. } | Reason::Peer(_)
+        )
+    }
+
+    /// Whether the kernel has given it other memory.
+    pub fn is_of_kernel(&self) -> bool {
+        matches!(self, Reason::Image(_) | Reason::Result { .. })
+    }
 }
 
-impl Reason {
-    fn likely(&self) -> &'static str {
-        match self {
-            Reason::Stuck { .. } => {
-                "it waits for something in its memory that no call changes, or computes much longer than \
-                 when it was recorded"
-            }
-            Reason::Image(_) => {
-                "another kernel or processor, another limit of the stack, another interpreter in the first line \
-                 of a script, or address-space randomisation that cannot be turned off here"
-            }
-            Reason::Peer(_) => {
-                "another client, one that asks by time or chance, or one with several connections at a \
-                 time, which come in another order"
-            }
-            Reason::Memory { is_forbidden: true, .. } => "ptrace is forbidden here",
-            Reason::Memory { .. } => {
-                "the program has other memory than it had: something that no call gave has led it elsewhere, or \
-                 the trace is damaged"
-            }
-            Reason::Result { .. } => {
-                "memory that is not free here: another kernel, or another version of reenact"
-            }
-            _ => {
-                "something that no call gave: the processor's counter or random numbers (rdtsc, rdrand), \
-                 its number, another processor, memory shared with another process, or a signal that \
-                 arrived between two calls"
-            }
-        }
-    }
+fn number(value: i64) -> String {
+    if (-4096..4096).contains(&value) { value.to_string() } else { format!("{value:#x}") }
 }
 
 /// How a re-execution ended.
@@ -204,7 +208,16 @@ pub enum Ending {
 }
 
 pub(crate) fn diverged(seq: Option<u64>, thread: u32, reason: Reason) -> Ending {
-    Ending::Diverged(Box::new(Divergence { seq, position: 0, thread, reason, doubts: Vec::new() }))
+    let (evidence, stood) = (Vec::new(), None);
+    Ending::Diverged(Box::new(Divergence { seq, position: 0, thread, reason, evidence, stood }))
+}
+
+/// Adds what may be why, to one that is a divergence.
+pub(crate) fn with_evidence(mut ending: Ending, evidence: Vec<String>) -> Ending {
+    if let Ending::Diverged(found) = &mut ending {
+        found.evidence.extend(evidence);
+    }
+    ending
 }
 
 pub(crate) fn unreachable(seq: Option<u64>, thread: u32, error: &io::Error) -> Ending {

@@ -16,7 +16,7 @@ use crate::answers::{Fate, fate, of_shadow};
 use crate::breakpoints;
 use crate::compare::{self, Counts};
 use crate::debugger::Debugger;
-use crate::divergence::{Ending, Reason, diverged, unreachable};
+use crate::divergence::{Ending, Reason, diverged, unreachable, with_evidence};
 use crate::files::Files;
 use crate::first_image::{ImageStack, image_stack};
 use crate::held::{Held, Until, slice_of};
@@ -33,7 +33,10 @@ use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::Stimuli;
 use crate::words::{raw, told};
+use evidence::{Interrupted, why_otherwise};
 
+mod another;
+mod evidence;
 mod mappings;
 mod network;
 mod orders;
@@ -105,6 +108,8 @@ pub struct Driver<'a> {
     pace: Pace,
     /// Who plays the peers of real sockets.
     player: Option<Player>,
+    /// By number in the recording.
+    interrupted: HashMap<u32, Interrupted>,
     /// Calls that were answered.
     pub calls: u64,
     /// What was compared.
@@ -143,6 +148,7 @@ impl<'a> Driver<'a> {
             named: Named::default(),
             player: Player::new(network),
             pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files, told_to_end),
+            interrupted: HashMap::new(),
             calls: 0,
             counts: Counts::default(),
             other_processor: false,
@@ -166,8 +172,7 @@ impl<'a> Driver<'a> {
             Ok(_) => self.finish().err().unwrap_or(Ending::Same),
         };
         if let Ending::Diverged(diverged) = &mut ending {
-            diverged.doubts = self.shadows.doubts();
-            diverged.position = self.position;
+            self.look_around(diverged);
         }
         if !matches!(ending, Ending::Same) {
             self.processes.end_all();
@@ -197,8 +202,10 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         if let Some(ran) = slice_of(event) {
+            self.note_slice(event.thread);
             return self.slice(event.thread, ran.min(SLICE_MAX));
         }
+        self.note_signal(event);
         match &event.kind {
             EventKind::Start { parent: 0, .. } => Ok(()),
             EventKind::Start { parent, tid, .. } => {
@@ -252,6 +259,10 @@ impl<'a> Driver<'a> {
             What::Call { .. } | What::Image { .. } => {
                 let live = self.threads.entry(asked.thread).or_insert_with(|| Live::new(&asked));
                 (live.pid, live.tid) = (asked.pid, asked.tid);
+                live.reply_at = match asked.what {
+                    What::Call { reply_at, .. } => Some(reply_at),
+                    _ => None,
+                };
                 live.asked = Some(asked);
             }
         }
@@ -274,7 +285,7 @@ impl<'a> Driver<'a> {
             }
         } else if ret != making.ret {
             let reason = Reason::Result { name: making.name, expected: making.ret, found: ret };
-            return Err(diverged(making.seq, recorded, reason));
+            return Err(self.keep(asked, diverged(making.seq, recorded, reason)));
         }
         if let Some(number) = making.shadow {
             self.shadows.was_mapped(number);
@@ -302,6 +313,7 @@ impl<'a> Driver<'a> {
         mut look: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<Result<T, Reason>, Ending> {
         let since = Instant::now();
+        let before = pid.map(processes::cpu_time);
         let mut has_ended = false;
         loop {
             if let Some(found) = look(self) {
@@ -314,7 +326,9 @@ impl<'a> Driver<'a> {
                 // What it has asked before is there when it is seen to have ended.
                 has_ended = pid.is_some_and(|pid| self.processes.has_ended(pid));
                 if since.elapsed() > limit {
-                    return Ok(Err(Reason::Stuck { seconds: since.elapsed().as_secs() }));
+                    let now = pid.map(processes::cpu_time);
+                    let had = now.zip(before).map(|(now, before)| now.saturating_sub(before));
+                    return Ok(Err(Reason::Stuck { seconds: since.elapsed().as_secs(), had }));
                 }
                 if has_ended {
                     while self.receive(Duration::ZERO)? {}
@@ -399,16 +413,20 @@ impl<'a> Driver<'a> {
         self.numbers.insert(recorded, asked.thread);
         self.note(Step::Image { thread: recorded, tsc: event.tsc })?;
         let memory = Memory { tid: asked.tid };
+        let begins_otherwise = |text: String| {
+            let evidence = why_otherwise(&expected, memory, asked.pid, stack);
+            with_evidence(fail(Reason::Image(text)), evidence)
+        };
         if stack != expected.at {
             let text = format!("its stack begins at {stack:#x}, not at {:#x}", expected.at);
-            return Err(fail(Reason::Image(text)));
+            return Err(begins_otherwise(text));
         }
         let bytes = memory
             .read(stack, expected.bytes.len())
             .map_err(|error| unreachable(None, recorded, &error))?;
         let found = ImageStack { bytes, at: stack };
         if let Some(text) = expected.difference(&found) {
-            return Err(fail(Reason::Image(text)));
+            return Err(begins_otherwise(text));
         }
         self.other_processor |= expected.is_of_another_processor(&found);
         memory
@@ -473,12 +491,17 @@ impl<'a> Driver<'a> {
             };
             if nr != u64::from(call.nr) {
                 let expected = told(call, moment, contents);
-                return Err(fail(Reason::OtherCall { expected, found: raw(nr, &args) }));
+                let reason = Reason::OtherCall { expected, found: raw(nr, &args) };
+                return Err(self.keep(asked, fail(reason)));
             }
-            compare::arguments(call, row, &args).map_err(fail)?;
+            if let Err(reason) = compare::arguments(call, row, &args) {
+                return Err(self.keep(asked, fail(reason)));
+            }
             let memory = Memory { tid: asked.tid };
-            compare::memory(&mut self.counts, call, row, memory, contents)
-                .map_err(|problem| problem.ending(seq, recorded))?;
+            let compared = compare::memory(&mut self.counts, call, row, memory, contents);
+            if let Err(problem) = compared {
+                return Err(self.keep(asked, problem.ending(seq, recorded)));
+            }
             self.stands = None;
             if seq.is_some() && seq == self.stop_at {
                 self.stop(asked, reply_at, told(call, moment, contents))?;
@@ -523,6 +546,9 @@ impl<'a> Driver<'a> {
                 let out = out.map_err(|problem| problem.ending(seq, recorded))?;
                 for (at, bytes) in out {
                     memory.give(at, &bytes).map_err(|error| unreachable(seq, recorded, &error))?;
+                }
+                if let Some(row) = row {
+                    self.give_to_another(moment, call, row, (memory, ret))?;
                 }
                 let Outcome::Returned { exit_tsc, .. } = call.outcome else { return Ok(()) };
                 let until = match self.is_in_turn(recorded) {
@@ -580,16 +606,15 @@ impl<'a> Driver<'a> {
     fn rest(&mut self) -> Result<(), Ending> {
         let since = Instant::now();
         loop {
-            let beyond = self
-                .threads
-                .iter_mut()
-                .find_map(|(thread, live)| live.asked.take().map(|asked| (*thread, asked.what)));
-            if let Some((thread, what)) = beyond {
-                let found = match what {
+            let mut live = self.threads.iter_mut();
+            let beyond = live.find_map(|(thread, live)| Some((*thread, live.asked.take()?)));
+            if let Some((thread, asked)) = beyond {
+                let found = match asked.what {
                     What::Call { nr, args, .. } => raw(nr, &args),
                     _ => "a new program".into(),
                 };
-                return Err(diverged(None, self.recorded(thread), Reason::Beyond { found }));
+                let ending = diverged(None, self.recorded(thread), Reason::Beyond { found });
+                return Err(self.keep(asked, ending));
             }
             // Those that were killed before they did anything.
             for (_, asked) in std::mem::take(&mut self.newcomers) {
@@ -602,7 +627,7 @@ impl<'a> Driver<'a> {
                 return Ok(());
             }
             if since.elapsed() > self.patience {
-                let reason = Reason::Stuck { seconds: since.elapsed().as_secs() };
+                let reason = Reason::Stuck { seconds: since.elapsed().as_secs(), had: None };
                 return Err(diverged(None, 0, reason));
             }
         }

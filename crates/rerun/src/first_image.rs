@@ -12,7 +12,7 @@ use trace::event::{Data, ProcessState};
 const STACK_MAX: usize = 8 << 20;
 
 /// Where the stack of each program ends whose addresses are not random.
-const STACK_END: u64 = 0x7fff_ffff_f000;
+pub(crate) const STACK_END: u64 = 0x7fff_ffff_f000;
 
 /// How the program begins.
 #[derive(Clone, Debug, Default)]
@@ -151,6 +151,11 @@ impl ImageStack {
     /// Whether the kernel has put it where it liked.
     pub(crate) fn is_randomised(&self) -> bool {
         self.at.saturating_add(self.bytes.len() as u64) != STACK_END
+    }
+
+    /// The first of its arguments: of a script the interpreter that its first line names.
+    pub(crate) fn first_argument(&self) -> Option<CString> {
+        self.string(self.word(8)?)
     }
 
     pub(crate) fn path(&self) -> Option<CString> {

@@ -26,6 +26,7 @@ mod memory;
 mod named;
 mod network;
 mod pace;
+mod ports;
 mod processes;
 mod reply;
 mod sent;
@@ -37,7 +38,7 @@ mod words;
 
 pub use compare::Counts;
 pub use debugger::{Debugger, Order};
-pub use divergence::{Divergence, Ending, Reason};
+pub use divergence::{Divergence, Ending, Reason, Stood};
 pub use driver::{Driver, Setup};
 pub use files::Files;
 pub use first_image::FirstImage;

@@ -68,6 +68,8 @@ pub(crate) struct Live {
     pub tid: i32,
     /// What it waits for.
     pub asked: Option<Asked>,
+    /// Where the [`ring::Reply`] of its last call is.
+    pub reply_at: Option<u64>,
     /// The call that it makes again.
     pub making: Option<Making>,
     /// It is led from call to call.
@@ -115,6 +117,7 @@ impl Live {
             pid: asked.pid,
             tid: asked.tid,
             asked: None,
+            reply_at: None,
             making: None,
             is_led: false,
             led: None,

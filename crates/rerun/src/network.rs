@@ -9,9 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 pub(crate) use connection::{Connection, Owed};
-pub(crate) use sockets::{
-    awaits, has_come, inode_of, is_queue, loopback_of, reach, unspecified_port,
-};
+pub(crate) use sockets::{awaits, has_come, inode_of, is_queue, loopback_of, reach, set_port};
 
 /// How long a connection on the loopback may take.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);

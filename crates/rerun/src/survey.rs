@@ -15,6 +15,7 @@ use trace::parts::{PartValue, part_id};
 
 use crate::first_image::{FirstImage, image_stack};
 use crate::loaded::Loaded;
+use crate::ports::Ports;
 
 /// Maximum number of signals in a recording that is re-executed.
 const SIGNALS_MAX: usize = 1 << 20;
@@ -94,6 +95,8 @@ pub struct Survey {
     pub tsc_hz: u64,
     /// The wait status of the program.
     pub status: Option<i32>,
+    /// Ports that sockets got which had asked for any, by the numbers of their binds.
+    pub ports: HashMap<u64, u16>,
     /// Hashes of the files that are mapped as they are on this machine, by path.
     pub originals: HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -122,6 +125,7 @@ struct Found {
     files: BTreeMap<Vec<u8>, (Loaded, bool)>,
     /// Files that were mapped with their bytes, by device and inode.
     with_bytes: HashSet<(u64, u64)>,
+    ports: Ports,
     calls: u64,
     status: Option<i32>,
     first_process: u32,
@@ -130,8 +134,7 @@ struct Found {
 impl Survey {
     /// Reads a recording through.
     pub fn of(trace: &Trace) -> Result<Survey, Refusal> {
-        let words = &trace.preamble().options;
-        let has = |option| words.split(' ').any(|word| word == option);
+        let has = |option| trace.preamble().has_option(option);
         if !has("--rerunnable") {
             return Err(Refusal::NotRerunnable);
         }
@@ -179,6 +182,7 @@ impl Survey {
             calls: found.calls,
             tsc_hz: trace.tsc_hz(),
             status: found.status,
+            ports: found.ports.known,
             originals,
         })
     }
@@ -270,6 +274,8 @@ impl Found {
                     }
                     _ => {}
                 }
+                let process = self.threads.get(&event.thread).map_or(0, |(process, _)| *process);
+                self.ports.call(process, seq, call, contents);
                 check(seq, call)?;
             }
             _ => {}

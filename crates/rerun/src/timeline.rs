@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use ring::Standing;
-use syscalls::{Again, Classes, Handler, Syscall};
+use syscalls::{Classes, Handler, Syscall};
 
 /// Whether a program waits for the outside as long as it did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,9 +68,7 @@ pub(crate) enum Kind {
 /// Decides it by the row of a call.
 pub(crate) fn kind(row: Option<&Syscall>, args: &[u64; 6]) -> Kind {
     match row {
-        Some(row) if row.again_of(args) != Again::Given && row.handler != Handler::Vfork => {
-            Kind::Works
-        }
+        Some(row) if !row.again_of(args).is_given() && row.handler != Handler::Vfork => Kind::Works,
         Some(row) if !row.classes.intersects(Classes::WAIT) => {
             if row.handler == Handler::Vfork {
                 Kind::Waits

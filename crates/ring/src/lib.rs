@@ -314,6 +314,8 @@ pub struct Reply {
     pub is_shadow: u64,
     /// Where the program makes the call: written by the agent.
     pub site: u64,
+    /// Its stack pointer there, and the register that may be a frame pointer: written by the agent.
+    pub stack: [u64; 2],
     /// What the thread had used when the program went on after its last call, and has used now: written by
     /// the agent.
     pub stood: [Standing; 2],

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::callers::callers_of;
 use model::{Contents, Moment};
-use symbols::{Symbol, Symbols};
+use symbols::{Place, Symbol, Symbols};
 use trace::event::{Call, EventKind};
 
 use crate::sites::{SiteId, Sites};
@@ -101,7 +101,18 @@ impl Chains {
         let Some(of) = self.sites.place(site).cloned() else {
             return Spelled { place, ..Spelled::default() };
         };
-        let Symbol { function, line } = self.symbols.of(&of, returns);
+        self.spelled(&of, place, returns)
+    }
+
+    /// Spells a place in a file of code, by its offset there.
+    pub fn spell_in_file(&mut self, path: &[u8], at: u64, returns: bool) -> Spelled {
+        let place = [path, format!("+{at:#x}").as_bytes()].concat();
+        let of = Place { path: path.to_vec(), at, is_loaded: false };
+        self.spelled(&of, place, returns)
+    }
+
+    fn spelled(&mut self, of: &Place, place: Vec<u8>, returns: bool) -> Spelled {
+        let Symbol { function, line } = self.symbols.of(of, returns);
         let line = line.map(|(file, line)| format!("{file}:{line}"));
         Spelled { function, line, place }
     }

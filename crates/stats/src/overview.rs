@@ -1,5 +1,6 @@
 //! A trace at a glance: what it has of everything, what is missing in it and what it could not see.
 
+mod cpu_time;
 mod json;
 mod mapped_times;
 mod programs;
@@ -18,6 +19,7 @@ use trace::{Report, Trace};
 
 use crate::numbered::name;
 use crate::same_device;
+pub use cpu_time::{Known, KnownTimes};
 pub use json::{json, not_seen_json};
 pub use mapped_times::MappedTimes;
 use programs::Programs;
@@ -100,6 +102,8 @@ pub struct Overview {
     pub up_to: UpTo,
     /// Where the times of what it read of mapped files come from.
     pub mapped_times: MappedTimes,
+    /// Of which calls it is known how long their threads had computed before.
+    pub known_times: KnownTimes,
 }
 
 impl Overview {
@@ -127,6 +131,7 @@ impl Overview {
             not_seen: NotSeen::default(),
             up_to: UpTo::default(),
             mapped_times: MappedTimes::default(),
+            known_times: KnownTimes::default(),
         };
         overview.report.gaps_on_purpose = 0;
         overview.read(trace);
@@ -151,10 +156,12 @@ impl Overview {
         let mut programs = Programs::default();
         let mut following = Following::default();
         let mut times = MappedTimes::default();
+        let mut known = KnownTimes::default();
         let at = clock(trace);
         let Ok(unread) = walk(trace, &Conditions::default(), &mut |moment, _, contents| {
             following.event(moment, &at);
             times.event(moment);
+            known.event(moment);
             programs.follow(moment.event, moment.world, &moment.step.paths);
             unseen.event(moment.event, moment.world, contents);
             self.event(moment, &mut by_number, &mut programs);
@@ -163,6 +170,7 @@ impl Overview {
         self.errors = unread.errors.iter().map(ToString::to_string).collect();
         self.not_seen = unseen.finish_of(trace);
         self.mapped_times = times;
+        self.known_times = known;
         self.up_to = following.finish(trace.totals().is_some());
         for (number, count) in by_number {
             self.by_call.insert(name(number).into_owned(), count);

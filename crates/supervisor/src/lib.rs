@@ -50,6 +50,7 @@ pub use done::Done;
 pub use image::Image;
 pub use launch::{Exactly, Program};
 pub use launch_error::LaunchError;
+pub use modules::{Untold, untold};
 pub use observer::{ExecStop, Observer};
 pub use program::{find, gains_rights};
 pub use serve::Outcome;

@@ -19,6 +19,9 @@ use sweep::{JUMP_BYTES, MOVED_MAX, SYSCALL, Sweep};
 
 mod segments;
 mod sweep;
+mod untold;
+
+pub use untold::{Untold, untold};
 
 /// Larger files stay unpatched: analysing them takes longer than patching saves.
 const FILE_MAX: u64 = 128 << 20;

@@ -5,6 +5,7 @@ pub mod calls;
 pub mod errno;
 pub mod files;
 pub mod images;
+pub mod ipc;
 pub mod memory;
 pub mod rings;
 pub mod signals;

@@ -6,7 +6,7 @@
 use crate::handler::Handler;
 use crate::operations::OPERATIONS_FIRST;
 use crate::paths::{self, PATHS_MAX, PathUse, Paths};
-use crate::shape::{Again, Arg, ArgKind, Behind, Dir, Gives, Len, Of, OpenFlags, Pointer, Syscall};
+use crate::shape::{Arg, ArgKind, Behind, Dir, Gives, Len, Of, OpenFlags, Pointer, Syscall};
 use crate::table::{NUMBER_LIMIT, PLACES, ROWS, place};
 
 /// How to find the bytes of an operation.
@@ -65,7 +65,7 @@ pub struct Row {
     pub handler: Handler,
     /// The kernel has a call with this number.
     pub known: bool,
-    /// In a re-execution its result is given, and it is not made: see [`Again`].
+    /// In a re-execution its result is given, and it is not made: see [`Again`](crate::Again).
     pub is_given: bool,
     /// Number of arguments of the call.
     pub nargs: u8,
@@ -202,7 +202,7 @@ const fn compile_rows() -> [Row; PLACES] {
                 row = with_op(row, Op { arg: 0, dir: Dir::Out, how, len: Len::Fixed(4) });
             }
             row.handler = handler_of(call);
-            row.is_given = matches!(call.again, Again::Given);
+            row.is_given = call.again.is_given();
             if call.open.is_some() {
                 opening += 1;
                 row.opens = opening;
@@ -255,7 +255,7 @@ const fn compile_variants() -> [VariantRow; count_variants()] {
                     Some(again) => again,
                     None => call.again,
                 };
-                row.is_given = matches!(again, Again::Given);
+                row.is_given = again.is_given();
                 row.opens = if call.open.is_some() { opening } else { 0 };
                 out[n] = VariantRow {
                     key_arg: variant.key_arg,

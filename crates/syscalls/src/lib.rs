@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod act;
+mod again;
 pub mod attributes;
 mod beside;
 pub mod capture;

@@ -5,6 +5,7 @@ use crate::handler::Handler;
 use crate::layout::Layout;
 use crate::operations::{Cousin, Queue};
 
+pub use crate::again::Again;
 pub use crate::beside::{Beside, WaitsOn};
 pub use crate::flag_set::{FlagSet, Split};
 
@@ -123,27 +124,6 @@ pub struct Variant {
     pub beside: Option<Beside>,
 }
 
-/// What a re-execution of the program does with a call that has succeeded. One that has failed has
-/// changed nothing: its result is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Again {
-    /// Its recorded result is given, with the bytes that came out.
-    Given,
-    /// It shapes the process: it is made again, and must come out as it did.
-    Made,
-    /// The same, also if it failed: what comes after an error has happened before it, or the result is
-    /// that of the code that a signal had interrupted.
-    Always,
-    /// The same if it returned its first argument; else it has changed nothing.
-    Reached,
-    /// It is made again so that it returns the recorded address.
-    Placed,
-    /// It is made again; the id that it returned is given for that of the new task.
-    Born,
-    /// It does to memory what no trace holds: the program cannot be re-executed beyond it.
-    Unknown,
-}
-
 /// How a replay treats a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replay {
@@ -162,6 +142,11 @@ pub enum Replay {
     Memory,
     /// Like `Simulated`, for calls that neither touch files nor return descriptors.
     Ignored,
+    /// Like `Ignored`. It only asks who or where somebody is, or what time it is: a replay that computes as
+    /// long as the program did makes it as well, so that its time counts. Its result proves nothing.
+    Timed,
+    /// Like `Timed`, but C libraries ask without a call, unless they are recorded for a re-execution.
+    TimedUnlessAside,
 }
 
 /// Where a call that opens a file has the flags of open.
@@ -536,6 +521,8 @@ pub enum Len {
         /// Size of the head; 0: the number includes the head.
         head: u16,
     },
+    /// A 16-bit number for each semaphore of the set in an argument, whose size the kernel knows.
+    OfSet(u8),
 }
 
 /// What limits the memory that the kernel may access behind a pointer.
@@ -591,6 +578,8 @@ impl Len {
             Len::BitsArg(n) => Extent::Bits(n),
             Len::SelfSized => Extent::Within { at: 0, unit: 1, head: 0 },
             Len::Counted { at, unit, head } => Extent::Within { at, unit, head },
+            // More than there is: nothing limits what the kernel writes.
+            Len::OfSet(_) => Extent::Fixed(u32::MAX),
         }
     }
 }

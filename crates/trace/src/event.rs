@@ -405,6 +405,13 @@ pub struct Preamble {
     pub options: String,
 }
 
+impl Preamble {
+    /// Returns true if the recording was made with this option, which takes no value.
+    pub fn has_option(&self, option: &str) -> bool {
+        self.options.split(' ').any(|word| word == option)
+    }
+}
+
 /// The recorder's counts, written at the end. None of them is derived from the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {

@@ -12,7 +12,7 @@ use trace::Trace;
 
 use crate::{pager, source, terminal};
 use render::amounts::{counted, show_count, show_size, show_time};
-use stats::overview::{self, End, Gap, Loss, MappedTimes, Overview, UpTo};
+use stats::overview::{self, End, Gap, KnownTimes, Loss, MappedTimes, Overview, UpTo};
 use stats::same_device;
 
 /// Limit for the problems in the text output.
@@ -30,6 +30,7 @@ pub fn text(trace: &Trace, overview: &Overview, verified: bool) -> io::Result<()
     proof(&mut out, trace, overview, verified);
     up_to(&mut out, &overview.up_to);
     mapped_times(&mut out, &overview.mapped_times);
+    cpu_time(&mut out, trace, &overview.known_times);
     not_seen(&mut out, &overview.not_seen);
     mounts(&mut out, overview);
     calls(&mut out, overview);
@@ -208,6 +209,42 @@ fn mapped_times(out: &mut String, found: &MappedTimes) {
     if found.lost != 0 {
         let lost = self::counted(found.lost, "page fault", "page faults");
         line(out, "page times", &format!("{lost} lost: times of those pages are by looks"));
+    }
+}
+
+/// Formats by what it is known how long threads computed between calls.
+fn cpu_time(out: &mut String, trace: &Trace, found: &KnownTimes) {
+    let preamble = trace.preamble();
+    let all = &found.all;
+    // Other recorders have none of it.
+    if all.any() == 0 && (all.unknown == 0 || preamble.recorder_version.starts_with('(')) {
+        return;
+    }
+    let text = match all.any() {
+        0 if preamble.has_option("--no-cpu-time") => "not recorded (--no-cpu-time)".into(),
+        0 if found.areas == 0 && !preamble.has_option("--rerunnable") => {
+            "not known: no thread had an area for restartable sequences when it made calls".into()
+        }
+        0 => "not known of any call".into(),
+        _ => {
+            let of_all = all.any() + all.unknown;
+            let share = all.any() as f64 * 100.0 / of_all as f64;
+            let ways = [
+                (all.time_stamps, "by the time stamp counter, as the thread kept its CPU"),
+                (all.cpu_clock, "by the thread's CPU clock"),
+            ];
+            let ways = ways.iter().filter(|(count, _)| *count > 0);
+            let ways = ways.map(|(count, how)| format!("{} {how}", show_count(*count)));
+            let ways = ways.collect::<Vec<_>>().join(", ");
+            format!("what threads computed is known before {share:.1}% of the calls: {ways}")
+        }
+    };
+    line(out, "cpu time", &text);
+    let none = found.threads.values().filter(|(.., known)| known.any() == 0 && known.unknown > 1);
+    let none = none.count();
+    if all.any() > 0 && none > 0 {
+        let threads = counted(none as u64, "thread", "threads");
+        line(out, "", &format!("of {threads} it is not known at all; --json has each thread"));
     }
 }
 

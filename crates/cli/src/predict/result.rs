@@ -369,6 +369,8 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
             format!("{call} {recorded} -> {here} (x{})", change.count)
         });
         writeln!(out, "{name}: changed most: {}", each.collect::<Vec<_>>().join(", "))?;
+    } else if one.method == "rerun" {
+        writeln!(out, "{name}: no call on files was made, so none has another time than recorded")?;
     }
     if let Some(actual) = median(&one.actual) {
         writeln!(

@@ -148,11 +148,16 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = MmapTimes::Faults, value_name = "SOURCE")]
     pub mmap_times: MmapTimes,
 
-    /// Do not note how long threads compute between calls
+    /// Note how long threads compute between calls: the default
     ///
     /// It is known where the C library registers an area for restartable sequences (glibc 2.35 and
-    /// later), with an error of what recording itself takes, some 50 ns a call.
-    #[arg(long)]
+    /// later), with an error of what recording itself takes, some 50 ns a call. `reenact info` says of
+    /// which calls it is known, and by what.
+    #[arg(long, overrides_with = "no_cpu_time")]
+    pub cpu_time: bool,
+
+    /// Do not note it
+    #[arg(long, overrides_with = "cpu_time")]
     pub no_cpu_time: bool,
 
     /// Record what `reenact rerun` needs to execute PROGRAM again as it was

@@ -220,7 +220,9 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         let ns = show_time(ns);
         writeln!(
             out,
-            "{ns} of it to compute between calls; before {unknown} calls it is not known"
+            "{ns} of it to compute between calls; before {unknown} calls it is not known; {} made \
+             for their time alone",
+            counted(outcome.timed, "call", "calls")
         )?;
     }
     let [waited, waits] = outcome.outside_ns;
@@ -457,6 +459,7 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     if let Some((ns, unknown)) = outcome.computed {
         json.key("computed_ns").uint(ns);
         json.key("computed_unknown").uint(unknown);
+        json.key("timed").uint(outcome.timed);
     }
     let [waited, waits] = outcome.outside_ns;
     json.key("outside_recorded_ns").uint(waited);
@@ -467,6 +470,11 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
         Stopped::Full(what) | Stopped::Unreadable(what) | Stopped::Failed(what) => what.clone(),
     });
     json.key("stopped").optional_str(stopped.as_deref());
+    latencies_json(json, outcome);
+}
+
+/// Writes what calls took, by name.
+pub fn latencies_json(json: &mut Json<'_>, outcome: &Outcome) {
     json.key("latencies_ns").object(|json| {
         for (name, pair) in &outcome.latencies {
             json.key(name).object(|json| {

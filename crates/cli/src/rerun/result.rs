@@ -11,8 +11,9 @@ use rerun::{Counts, Ending, Times};
 use trace::Trace;
 
 use super::follower::Found;
-use super::scene::{Scene, tid_of};
+use super::scene::{Machine, Scene, tid_of};
 use crate::failure::Failure;
+use crate::replay::report::latencies_json;
 
 /// Causes of mismatches that are told, and paths that differ at the end.
 const CAUSES_SHOWN: usize = 5;
@@ -24,6 +25,8 @@ pub struct Done {
     pub ending: Ending,
     /// Calls that were answered.
     pub calls: u64,
+    /// Processor and kernel of this machine.
+    pub here: Machine,
     /// What was compared.
     pub counts: Counts,
     /// Bytes of output that no call carries.
@@ -130,8 +133,9 @@ impl Done {
                             None => json.key("seq").null(),
                         }
                         json.key("what").str(&found.reason.to_string());
-                        json.key("likely").str(&found.likely());
-                        Scene::of(trace, found).json(json);
+                        let scene = Scene::of(trace, found, &self.here);
+                        json.key("likely").optional_str(scene.likely.as_deref());
+                        scene.json(json);
                     }),
                 }
                 match &self.ending {
@@ -182,6 +186,7 @@ impl Done {
                             }
                         });
                         json.key("stopped").optional_str(stopped(outcome).as_deref());
+                        latencies_json(json, outcome);
                         json.key("image_s").float(findings.image_s);
                     }),
                 }

@@ -5,13 +5,17 @@ use render::escape::escaped;
 use render::json::Json;
 use render::lines::{self, Look};
 use render::text::Style;
-use rerun::Divergence;
+use rerun::{Divergence, Reason};
 use stats::chains::{Chains, Spelled};
 use trace::Trace;
-use trace::event::EventKind;
+use trace::event::{EventKind, Preamble};
+
+use super::standing::Standing;
 
 /// Number of calls before the one that differs which are shown.
 const BEFORE: usize = 6;
+/// What is told where nothing was found that may be why.
+const NONE_FOUND: &str = "none was found";
 
 /// The thread that left the recording.
 #[derive(Default)]
@@ -22,13 +26,36 @@ pub struct Scene {
     before: Vec<(u64, String)>,
     /// From where the call was made that differs, if callers were recorded: the innermost one first.
     callers: Vec<String>,
+    /// Where the thread stood that left the recording, and its callers.
+    stack: Vec<String>,
+    /// Likely causes for which there is evidence.
+    pub likely: Option<String>,
+}
+
+/// What a machine is.
+#[derive(Default)]
+pub struct Machine {
+    /// Its processor.
+    pub cpu: String,
+    /// Its kernel.
+    pub kernel: String,
 }
 
 impl Scene {
     /// Of a divergence.
-    pub fn of(trace: &Trace, found: &Divergence) -> Scene {
+    pub fn of(trace: &Trace, found: &Divergence, here: &Machine) -> Scene {
         let mut scene = Scene { tid: tid_of(trace, found.thread), ..Scene::default() };
         let mut chains = Chains::default();
+        let mut evidence = found.evidence.clone();
+        evidence.extend(of_machine(trace.preamble(), here, found));
+        if let Some(stood) = &found.stood {
+            let standing = Standing::of(stood, &mut chains);
+            if found.reason.is_of_program() {
+                evidence.extend(standing.untold(stood, &mut chains));
+            }
+            scene.stack = standing.lines();
+        }
+        scene.likely = (!evidence.is_empty()).then(|| evidence.join("; "));
         let style = Style { string_limit: 32, data: true, verbose: false };
         let look = Look { style, hex: false, colour: false, seq: true, names: false };
         let _ = model::walk(trace, &Conditions::default(), &mut |moment, _, contents| {
@@ -66,16 +93,22 @@ impl Scene {
             (None, None) => String::new(),
         };
         let who = self.tid.map(|tid| format!(", thread {tid}")).unwrap_or_default();
-        let (reason, likely) = (&found.reason, found.likely());
+        let (reason, likely) = (&found.reason, self.likely.as_deref().unwrap_or(NONE_FOUND));
         let mut text =
             format!("the re-execution differs{at}{who}: {reason}\nlikely reason: {likely}");
         if !self.before.is_empty() {
             text.push_str("\nthe calls before:");
             self.before.iter().for_each(|(_, line)| text.push_str(&format!("\n  {line}")));
         }
-        if !self.callers.is_empty() {
-            text.push_str("\nwhen it was recorded, it was called from:");
-            self.callers.iter().for_each(|caller| text.push_str(&format!("\n  > {caller}")));
+        let standing = match found.reason {
+            Reason::Stuck { .. } => "where its thread made its last call, and its callers:",
+            _ => "where its thread is now, and its callers:",
+        };
+        let stacks =
+            [(&self.stack, standing), (&self.callers, "when it was recorded, it was called from:")];
+        for (stack, title) in stacks.iter().filter(|(stack, _)| !stack.is_empty()) {
+            text.push_str(&format!("\n{title}"));
+            stack.iter().for_each(|caller| text.push_str(&format!("\n  > {caller}")));
         }
         text
     }
@@ -91,12 +124,34 @@ impl Scene {
                 });
             }
         });
-        json.key("stack").array(|json| self.callers.iter().for_each(|caller| json.str(caller)));
+        for (key, stack) in [("stack", &self.stack), ("recorded_stack", &self.callers)] {
+            json.key(key).array(|json| stack.iter().for_each(|caller| json.str(caller)));
+        }
     }
 }
 
+/// What is different about this machine, where that may be why.
+fn of_machine(recorded: &Preamble, here: &Machine, found: &Divergence) -> Vec<String> {
+    let mut all = Vec::new();
+    let differ = |was: &str, is: &str| !was.is_empty() && !is.is_empty() && was != is;
+    if differ(&recorded.cpu, &here.cpu) {
+        let [was, is] = [&recorded.cpu, &here.cpu].map(|cpu| escaped(cpu.as_bytes()));
+        all.push(format!("the processor is another one ({is}, not {was})"));
+    }
+    if found.reason.is_of_kernel() && differ(&recorded.kernel, &here.kernel) {
+        let [was, is] = [&recorded.kernel, &here.kernel].map(|name| escaped(name.as_bytes()));
+        all.push(format!("the kernel is another one ({is}, not {was})"));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    if found.reason.is_of_kernel() && differ(&recorded.recorder_version, version) {
+        let was = escaped(recorded.recorder_version.as_bytes());
+        all.push(format!("it was recorded by another version of reenact ({was})"));
+    }
+    all
+}
+
 /// A place in the program in a line.
-fn spelled(of: &Spelled) -> String {
+pub fn spelled(of: &Spelled) -> String {
     let function = escaped(of.function.as_deref().unwrap_or("?").as_bytes());
     let line = of.line.iter().map(|line| format!(" at {}", escaped(line.as_bytes())));
     format!("{function}{} [{}]", line.collect::<String>(), escaped(&of.place))

@@ -163,6 +163,7 @@ fn result(call: &Call, shape: &Shape, view: &Surroundings<'_>) -> Returned {
 pub fn holds_many(of: Of, len: Len) -> bool {
     match (len, of) {
         (Len::ArgTimes(_, size) | Len::RetTimes(size) | Len::RetAtMost(_, size), _) => size > 1,
+        (Len::OfSet(_), _) => true,
         (Len::Fixed(size), Of::Struct(layout)) => size >= 2 * layout.size,
         _ => false,
     }

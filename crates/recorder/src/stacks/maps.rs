@@ -128,6 +128,13 @@ impl Maps {
         (address < mapping.end).then_some(mapping)
     }
 
+    /// The file that is mapped at an address, and where in it.
+    pub fn place(&self, address: u64) -> Option<(Vec<u8>, u64)> {
+        let (start, mapping) = self.all.range(..=address).next_back()?;
+        let is_in = address < mapping.end;
+        is_in.then(|| (mapping.path.to_vec(), mapping.offset.saturating_add(address - start)))
+    }
+
     /// Returns true if an address is in a file whose name is, or begins as, this one (`libc` for
     /// `libc.so.6`).
     pub fn is_in_module(&self, address: u64, name: &str) -> bool {

@@ -208,6 +208,7 @@ impl Reach<'_> {
             Len::PagesArg(n) => register(n).div_ceil(4096),
             Len::BitsArg(n) => register(n).div_ceil(64) * 8,
             Len::SelfSized => told(at),
+            Len::OfSet(_) => u64::MAX,
             Len::Counted { at: count, unit, head } => {
                 u64::from(head) + told(at + usize::from(count)) * u64::from(unit)
             }

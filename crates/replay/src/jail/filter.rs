@@ -83,7 +83,6 @@ const OWN_IF: &[(libc::c_long, u8, u32, &[u32])] = &[
     (libc::SYS_prctl, 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
     // Terminal checks of its own output.
     (libc::SYS_ioctl, 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
-    (libc::SYS_getrusage, 0, u32::MAX, &[libc::RUSAGE_THREAD as u32]),
     (libc::SYS_fcntl, 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
 ];
 
@@ -140,7 +139,9 @@ fn allowed() -> BTreeMap<u16, When> {
 
 /// Returns when calls of a row are replayed; `None`: never.
 fn of_row(row: &Syscall) -> Option<When> {
-    let is_made = |replay| matches!(replay, Replay::Real | Replay::Numbers);
+    let is_made = |replay| {
+        matches!(replay, Replay::Real | Replay::Numbers | Replay::Timed | Replay::TimedUnlessAside)
+    };
     if row.variants.is_empty() {
         return is_made(row.replay).then(Vec::new);
     }

@@ -384,8 +384,8 @@ impl Planner<'_> {
         true
     }
 
-    /// Packs a call that is made on mapped memory, and opens its action.
-    pub(super) fn again_in_memory(
+    /// Packs a call that orders nobody, and opens its action.
+    pub(super) fn again_for_itself(
         &mut self,
         index: Index,
         event: &Event,

@@ -110,7 +110,7 @@ impl Planner<'_> {
             return self.count_simulated();
         }
         let exit = exit_tsc.max(event.tsc);
-        if !self.again_in_memory(index, event, call, said, (exit, ret)) {
+        if !self.again_for_itself(index, event, call, said, (exit, ret)) {
             return;
         }
         let line = &mut self.lines[index];

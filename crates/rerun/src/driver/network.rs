@@ -18,7 +18,7 @@ use crate::divergence::{Ending, Reason, diverged, unreachable};
 use crate::live::{Asked, What};
 use crate::memory::Memory;
 use crate::network::{
-    Connection, Player, Socket, awaits, inode_of, is_queue, loopback_of, unspecified_port,
+    Connection, Player, Socket, awaits, inode_of, is_queue, loopback_of, set_port,
 };
 
 mod looking;
@@ -188,7 +188,7 @@ impl Driver<'_> {
                     return fail(Reason::Ended { expected: led.row.name.into() });
                 }
                 if since.elapsed() > self.patience {
-                    return fail(Reason::Stuck { seconds: since.elapsed().as_secs() });
+                    return fail(Reason::Stuck { seconds: since.elapsed().as_secs(), had: None });
                 }
             }
         };
@@ -340,10 +340,15 @@ impl Driver<'_> {
             return Ok(());
         }
         let Some(mut address) = self.address(led)? else { return Ok(()) };
+        // Who asked for any port was told of one, and clients with it.
+        let recorded = led.seq.and_then(|seq| self.survey.ports.get(&seq).copied());
+        if let Some(port) = recorded {
+            set_port(&mut address, port);
+        }
         let mut ret = self.lead_with(led, &address)?;
         // A peer that is played finds it at any port.
         if is_error(ret) && self.player.as_ref().is_some_and(|player| !player.is_live()) {
-            unspecified_port(&mut address);
+            set_port(&mut address, 0);
             ret = self.lead_with(led, &address)?;
         }
         if is_error(ret) { Err(led.failed("its address cannot be had", ret)) } else { Ok(()) }
@@ -418,7 +423,7 @@ fn result(call: &Call) -> i64 {
 
 /// The address of a peer that listens on the loopback, in the place of the recorded one.
 fn peer_address(address: &mut [u8], port: u16) {
-    address[2..4].copy_from_slice(&port.to_be_bytes());
+    set_port(address, port);
     let ip = match u16::from(address[0]) == AF_INET {
         true => (4, &std::net::Ipv4Addr::LOCALHOST.octets()[..]),
         false => (8, &std::net::Ipv6Addr::LOCALHOST.octets()[..]),

@@ -67,7 +67,9 @@ impl Driver<'_> {
             }
             self.receive(ran.saturating_sub(had).clamp(SLICE_LOOK, LOOK_EVERY))?;
             if since.elapsed() > limit {
-                let reason = Reason::Stuck { seconds: since.elapsed().as_secs() };
+                let had = processes::cpu_time(pid).saturating_sub(before);
+                let seconds = since.elapsed().as_secs();
+                let reason = Reason::Stuck { seconds, had: Some(had) };
                 return Err(diverged(None, recorded, reason));
             }
         }

@@ -95,10 +95,10 @@ pub(crate) fn loopback_of(address: &mut [u8]) -> bool {
     false
 }
 
-/// Leaves the port to the kernel.
-pub(crate) fn unspecified_port(address: &mut [u8]) {
-    if let Some(port) = address.get_mut(PORT_AT..PORT_AT + 2) {
-        port.fill(0);
+/// Sets the port; 0 leaves it to the kernel.
+pub(crate) fn set_port(address: &mut [u8], port: u16) {
+    if let Some(place) = address.get_mut(PORT_AT..PORT_AT + 2) {
+        place.copy_from_slice(&port.to_be_bytes());
     }
 }
 

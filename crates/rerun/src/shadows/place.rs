@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use syscalls::abi::files::F_SETSIG;
 use tempfile::TempDir;
 
+mod stale;
+
 /// One part in `KEEP_PART` of the free disk space is kept free, but at most `KEEP_MAX`.
 const KEEP_PART: u64 = 10;
 const KEEP_MAX: u64 = 4 << 30;
@@ -19,6 +21,11 @@ const KEEP_MAX: u64 = 4 << 30;
 const PIECE: u64 = 1 << 20;
 /// How many zeros are written at most, where the file system makes no holes.
 const CLEARED_MAX: u64 = 1 << 30;
+
+/// How names begin.
+const PREFIX: &str = "reenact-rerun-";
+/// How often another directory is made if one was taken away.
+const TRIES: u32 = 8;
 
 /// A directory that nobody else may enter. It goes when this is dropped.
 pub struct Place {
@@ -30,14 +37,28 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes it.
+    /// Makes it, and removes those of re-executions that were killed.
     pub fn new() -> io::Result<Place> {
-        let mut named = tempfile::Builder::new();
-        let around =
-            named.prefix("reenact-rerun-").permissions(Permissions::from_mode(0o700)).tempdir()?;
-        let mut open = std::fs::OpenOptions::new();
-        open.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
-        let dir: OwnedFd = open.open(around.path())?.into();
+        let parent = std::env::temp_dir();
+        stale::remove(&parent);
+        Place::below(&parent)
+    }
+
+    fn below(parent: &Path) -> io::Result<Place> {
+        let mut tries = 0..TRIES;
+        let (around, dir) = loop {
+            let mut named = tempfile::Builder::new();
+            named.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
+            let around = named.tempdir_in(parent)?;
+            let mut open = std::fs::OpenOptions::new();
+            open.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
+            let dir: io::Result<OwnedFd> = open.open(around.path()).map(OwnedFd::from);
+            // Somebody who begins just now may have taken it for one that is left over.
+            let is_ours = dir.as_ref().is_ok_and(stale::claim);
+            if is_ours || tries.next().is_none() {
+                break (around, dir?);
+            }
+        };
         let path = around.path().canonicalize()?;
         let mut place = Place { around, path, dir, kept: 0 };
         place.kept = (place.free()? / KEEP_PART).min(KEEP_MAX);

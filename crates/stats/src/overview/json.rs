@@ -7,7 +7,7 @@ use render::json::Json;
 use render::origin;
 use trace::Trace;
 
-use super::{End, Loss, MappedTimes, Overview, UpTo};
+use super::{End, Known, KnownTimes, Loss, MappedTimes, Overview, UpTo};
 
 /// Writes the object.
 pub fn json(json: &mut Json<'_>, trace: &Trace, overview: &Overview) {
@@ -69,6 +69,7 @@ pub fn json(json: &mut Json<'_>, trace: &Trace, overview: &Overview) {
         json.key("unreadable").array(|json| s.errors.iter().for_each(|error| json.str(error)));
         up_to_json(json, &s.up_to);
         mapped_times_json(json, &s.mapped_times);
+        known_times_json(json, &s.known_times);
         not_seen_json(json, &s.not_seen);
         json.key("mounts").array(|json| {
             for mount in s.mounts.used() {
@@ -178,5 +179,26 @@ fn mapped_times_json(json: &mut Json<'_>, found: &MappedTimes) {
         json.key("by_looks").uint(found.by_looks.values().sum());
         json.key("why").array(|json| found.by_looks.keys().for_each(|why| json.str(why)));
         json.key("lost").uint(found.lost);
+    });
+}
+
+fn known_times_json(json: &mut Json<'_>, found: &KnownTimes) {
+    fn numbers(json: &mut Json<'_>, known: &Known) {
+        json.key("by_time_stamps").uint(known.time_stamps);
+        json.key("by_cpu_clock").uint(known.cpu_clock);
+        json.key("unknown").uint(known.unknown);
+    }
+    json.key("cpu_time").object(|json| {
+        json.key("recorded").bool(found.all.any() > 0);
+        numbers(json, &found.all);
+        json.key("threads").array(|json| {
+            for (pid, tid, known) in found.threads.values() {
+                json.object(|json| {
+                    json.key("pid").optional_uint(pid.map(u64::from));
+                    json.key("tid").optional_uint(tid.map(u64::from));
+                    numbers(json, known);
+                });
+            }
+        });
     });
 }

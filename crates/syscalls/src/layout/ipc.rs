@@ -51,6 +51,10 @@ pub static SEMID_DS: Layout = layout("semid_ds", 104, &[
     field(64, "sem_ctime", Signed(8)), field(80, "sem_nsems", Unsigned(8)),
 ]);
 
+/// The value of one of several semaphores.
+#[rustfmt::skip]
+pub static SEMVAL: Layout = layout("semval", 2, &[field(0, "semval", Unsigned(2))]);
+
 /// Limits of semaphores.
 #[rustfmt::skip]
 pub static SEMINFO: Layout = layout("seminfo", 40, &[

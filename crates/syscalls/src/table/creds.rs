@@ -12,26 +12,26 @@ use crate::shape::{Ret, Syscall};
 /// The rows of this family.
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
-    call(102, "getuid", CREDS, IGNORED, Ret::Id, &[]).does(Act::TellRealId(Ids::User)),
-    call(104, "getgid", CREDS, IGNORED, Ret::Id, &[]).does(Act::TellRealId(Ids::Group)),
+    call(102, "getuid", CREDS, TIMED, Ret::Id, &[]).does(Act::TellRealId(Ids::User)),
+    call(104, "getgid", CREDS, TIMED, Ret::Id, &[]).does(Act::TellRealId(Ids::Group)),
     call(105, "setuid", CREDS, REAL, Ret::Int, &[uid("uid").effective()]).does(Act::TakeId(Ids::User)).handled(Handler::ChangeUser),
     call(106, "setgid", CREDS, REAL, Ret::Int, &[gid("gid").effective()]).does(Act::TakeId(Ids::Group)),
-    call(107, "geteuid", CREDS, IGNORED, Ret::Id, &[]).does(Act::TellEffectiveId(Ids::User)),
-    call(108, "getegid", CREDS, IGNORED, Ret::Id, &[]).does(Act::TellEffectiveId(Ids::Group)),
+    call(107, "geteuid", CREDS, TIMED, Ret::Id, &[]).does(Act::TellEffectiveId(Ids::User)),
+    call(108, "getegid", CREDS, TIMED, Ret::Id, &[]).does(Act::TellEffectiveId(Ids::Group)),
     call(113, "setreuid", CREDS, REAL, Ret::Int, &[uid("ruid").real(), uid("euid").effective()]).does(Act::SetIds(Ids::User)).handled(Handler::ChangeUser),
     call(114, "setregid", CREDS, REAL, Ret::Int, &[gid("rgid").real(), gid("egid").effective()]).does(Act::SetIds(Ids::Group)),
-    call(115, "getgroups", CREDS, IGNORED, Ret::Int, &[int("size"), output("list", U32, RetAtMost(0, 4))]),
+    call(115, "getgroups", CREDS, TIMED, Ret::Int, &[int("size"), output("list", U32, RetAtMost(0, 4))]),
     call(116, "setgroups", CREDS, REAL, Ret::Int, &[int("size"), input("list", U32, ArgTimes(0, 4)).groups()]).does(Act::SetGroups),
     call(117, "setresuid", CREDS, REAL, Ret::Int, &[uid("ruid").real(), uid("euid").effective(), uid("suid").saved()]).does(Act::SetIds(Ids::User)).handled(Handler::ChangeUser),
-    call(118, "getresuid", CREDS, IGNORED, Ret::Int, &[
+    call(118, "getresuid", CREDS, TIMED, Ret::Int, &[
         output("ruid", U32, Fixed(4)).real(), output("euid", U32, Fixed(4)).effective(), output("suid", U32, Fixed(4)).saved()]).does(Act::TellIds(Ids::User)),
     call(119, "setresgid", CREDS, REAL, Ret::Int, &[gid("rgid").real(), gid("egid").effective(), gid("sgid").saved()]).does(Act::SetIds(Ids::Group)),
-    call(120, "getresgid", CREDS, IGNORED, Ret::Int, &[
+    call(120, "getresgid", CREDS, TIMED, Ret::Int, &[
         output("rgid", U32, Fixed(4)).real(), output("egid", U32, Fixed(4)).effective(), output("sgid", U32, Fixed(4)).saved()]).does(Act::TellIds(Ids::Group)),
     call(122, "setfsuid", CREDS, REAL, Ret::Id, &[uid("fsuid").for_files()]).does(Act::SetFileId(Ids::User)),
     call(123, "setfsgid", CREDS, REAL, Ret::Id, &[gid("fsgid").for_files()]).does(Act::SetFileId(Ids::Group)),
     // Two elements since version 2 of the header, which is in general use; version 1 has only one.
-    call(125, "capget", CREDS, IGNORED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER).told_on_error(), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
+    call(125, "capget", CREDS, TIMED, Ret::Int, &[inout_struct("hdrp", &l::CAP_HEADER).told_on_error(), output("datap", Struct(&l::CAP_DATA), Fixed(24))]),
     call(126, "capset", CREDS, SIMULATED, Ret::Int, &[in_struct("hdrp", &l::CAP_HEADER), input("datap", Struct(&l::CAP_DATA), Fixed(24))]),
 
     call(248, "add_key", NONE, SIMULATED, Ret::Int, &[

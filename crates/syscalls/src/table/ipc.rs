@@ -5,7 +5,7 @@ use crate::abi::files::O_CREAT;
 use crate::act::Act;
 use crate::flags as f;
 use crate::layout as l;
-use crate::shape::Len::{Arg as ByArg, ArgPlus, ArgTimes, Fixed, Ret as Result, RetPlus};
+use crate::shape::Len::{Arg as ByArg, ArgPlus, ArgTimes, Fixed, OfSet, Ret as Result, RetPlus};
 use crate::shape::Of::{Bytes, Struct, U32};
 use crate::shape::{Arg, Ret, Syscall};
 
@@ -31,7 +31,7 @@ pub static ROWS: &[Syscall] = &[
     ]),
     call(64, "semget", IPC, IGNORED, Ret::Int, &[one("key", &f::IPC_KEY), int("nsems"), bits("semflg", &f::IPC_GET)]),
     call(65, "semop", IPC.or(WAIT), IGNORED, Ret::Int, &[int("semid"), input("sops", Struct(&l::SEMBUF), ArgTimes(2, 6)), size("nsops")]),
-    // The arrays of GETALL and SETALL are as long as the set, whose size is not an argument.
+    // The arrays of GETALL and SETALL are as long as the set, whose size is not an argument: the agent asks for it.
     family(66, "semctl", IPC, IGNORED, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")], &[
         when(2, 0, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 1, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, in_struct("arg", &l::SEMID_DS)]),
@@ -39,10 +39,11 @@ pub static ROWS: &[Syscall] = &[
         when(2, 3, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMINFO)]),
         when(2, 11, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 12, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
+        when(2, 13, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, output("arg", Struct(&l::SEMVAL), OfSet(0))]),
         when(2, 14, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 15, Ret::Int, &[int("semid"), int("semnum"), SEMCTL]),
         when(2, 16, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, int("arg")]),
-        when(2, 17, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, addr("arg")]),
+        when(2, 17, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, input("arg", Struct(&l::SEMVAL), OfSet(0))]),
         when(2, 18, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),
         when(2, 19, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMINFO)]),
         when(2, 20, Ret::Int, &[int("semid"), int("semnum"), SEMCTL, out_struct("arg", &l::SEMID_DS)]),

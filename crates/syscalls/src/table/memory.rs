@@ -68,7 +68,7 @@ pub static ROWS: &[Syscall] = &[
         input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]),
     call(311, "process_vm_writev", WRITE, IGNORED, Ret::Size, &[
         pid("pid"), input("local_iov", Iovec, ArgTimes(2, 16)), ulong("liovcnt"),
-        input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]).again(UNKNOWN),
+        input("remote_iov", Struct(&l::IOVEC), ArgTimes(4, 16)), ulong("riovcnt"), bits("flags", &f::NO_FLAGS)]).again(GIVEN_TO_ANOTHER),
     call(319, "memfd_create", DESC, REAL, Ret::Fd, &[text("name"), bits("flags", &f::MFD)]).gives(Gives::Memory),
     call(323, "userfaultfd", DESC, SIMULATED, Ret::Fd, &[bits("flags", &f::USERFAULTFD)]).handled(Handler::WatchMemory).again(UNKNOWN),
     call(325, "mlock2", MEMORY, IGNORED, Ret::Int, &[addr("addr"), size("len"), bits("flags", &f::MLOCK)]),

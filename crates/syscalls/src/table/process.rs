@@ -27,7 +27,7 @@ const PRLIMIT: &[Arg] = &[
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(24, "sched_yield", NONE, IGNORED, Ret::Int, &[]),
-    call(39, "getpid", NONE, IGNORED, Ret::Pid, &[]),
+    call(39, "getpid", NONE, TIMED, Ret::Pid, &[]),
     // The use of parent_tid depends on the flags. child_tid is written in the child's memory.
     family(56, "clone", PROCESS, TASK, Ret::Pid, &[
         bits("flags", &f::CLONE), addr("stack"), addr("parent_tid"), addr("child_tid"), hex("tls")], &[
@@ -47,18 +47,18 @@ pub static ROWS: &[Syscall] = &[
         output("rusage", Struct(&l::RUSAGE), FixedIfRet(l::RUSAGE.size))]).does(Act::Reap),
     family(101, "ptrace", NONE, SIMULATED, Ret::Int, &[one("op", &f::PTRACE), pid("pid"), addr("addr"), addr("data")], super::ptrace::VARIANTS).handled(Handler::Trace).again(UNKNOWN),
     call(109, "setpgid", NONE, IGNORED, Ret::Int, &[process("pid"), process_group("pgid")]).does(Act::SetProcessGroup),
-    call(110, "getppid", NONE, IGNORED, Ret::Pid, &[]).does(Act::TellParent),
-    call(111, "getpgrp", NONE, IGNORED, Ret::Pid, &[]).does(Act::TellProcessGroup),
+    call(110, "getppid", NONE, TIMED, Ret::Pid, &[]).does(Act::TellParent),
+    call(111, "getpgrp", NONE, TIMED, Ret::Pid, &[]).does(Act::TellProcessGroup),
     call(112, "setsid", NONE, IGNORED, Ret::Pid, &[]).does(Act::StartSession),
-    call(121, "getpgid", NONE, IGNORED, Ret::Pid, &[process("pid")]).does(Act::TellProcessGroup),
-    call(124, "getsid", NONE, IGNORED, Ret::Pid, &[process("pid")]).does(Act::TellSession),
+    call(121, "getpgid", NONE, TIMED, Ret::Pid, &[process("pid")]).does(Act::TellProcessGroup),
+    call(124, "getsid", NONE, TIMED, Ret::Pid, &[process("pid")]).does(Act::TellSession),
     family(135, "personality", NONE, IGNORED, Ret::Hex, &[bits("persona", &f::PERSONALITY)], &[
         when(0, 0xffff_ffff, Ret::Hex, &[hex("persona")]),
         otherwise(Ret::Hex, &[bits("persona", &f::PERSONALITY)]),
     ]),
     family(157, "prctl", CREDS, IGNORED, Ret::Int, &[
         one("op", &f::PRCTL), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], super::prctl::VARIANTS).handled(Handler::Prctl),
-    call(186, "gettid", NONE, IGNORED, Ret::Pid, &[]),
+    call(186, "gettid", NONE, TIMED, Ret::Pid, &[]),
     call(218, "set_tid_address", NONE, IGNORED, Ret::Pid, &[addr("tidptr")]),
     call(231, "exit_group", PROCESS, TASK, Ret::Never, &[int("status")]).does(Act::EndProcess).handled(Handler::ExitProcess).again(MADE),
     family(247, "waitid", PROCESS.or(WAIT), IGNORED, Ret::Int, &[
@@ -84,29 +84,29 @@ pub static ROWS: &[Syscall] = &[
     call(438, "pidfd_getfd", DESC, SIMULATED, Ret::Fd, &[fd("pidfd"), int("targetfd"), bits("flags", &f::NO_FLAGS)]).does(Act::TakeDescriptor).until_exec(),
 
     // Scheduling.
-    call(140, "getpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who")]),
+    call(140, "getpriority", NONE, TIMED, Ret::Int, &[one("which", &f::PRIO), int("who")]),
     call(141, "setpriority", NONE, IGNORED, Ret::Int, &[one("which", &f::PRIO), int("who"), int("prio")]),
     call(142, "sched_setparam", NONE, IGNORED, Ret::Int, &[pid("pid"), in_struct("param", &l::SCHED_PARAM)]),
-    call(143, "sched_getparam", NONE, IGNORED, Ret::Int, &[pid("pid"), out_struct("param", &l::SCHED_PARAM)]),
+    call(143, "sched_getparam", NONE, TIMED, Ret::Int, &[pid("pid"), out_struct("param", &l::SCHED_PARAM)]),
     call(144, "sched_setscheduler", NONE, IGNORED, Ret::Int, &[pid("pid"), bits("policy", &f::SCHED), in_struct("param", &l::SCHED_PARAM)]),
-    call(145, "sched_getscheduler", NONE, IGNORED, Ret::Int, &[pid("pid")]),
-    call(146, "sched_get_priority_max", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
-    call(147, "sched_get_priority_min", NONE, IGNORED, Ret::Int, &[bits("policy", &f::SCHED)]),
-    call(148, "sched_rr_get_interval", NONE, IGNORED, Ret::Int, &[pid("pid"), out_struct("tp", &l::TIMESPEC)]),
+    call(145, "sched_getscheduler", NONE, TIMED, Ret::Int, &[pid("pid")]),
+    call(146, "sched_get_priority_max", NONE, TIMED, Ret::Int, &[bits("policy", &f::SCHED)]),
+    call(147, "sched_get_priority_min", NONE, TIMED, Ret::Int, &[bits("policy", &f::SCHED)]),
+    call(148, "sched_rr_get_interval", NONE, TIMED, Ret::Int, &[pid("pid"), out_struct("tp", &l::TIMESPEC)]),
     call(203, "sched_setaffinity", NONE, IGNORED, Ret::Int, &[pid("pid"), size("cpusetsize"), input("mask", Bits, ByArg(1))]),
-    call(204, "sched_getaffinity", NONE, IGNORED, Ret::Size, &[pid("pid"), size("cpusetsize"), output("mask", Bits, Result)]),
+    call(204, "sched_getaffinity", NONE, TIMED, Ret::Size, &[pid("pid"), size("cpusetsize"), output("mask", Bits, Result)]),
     call(251, "ioprio_set", NONE, IGNORED, Ret::Int, &[one("which", &f::IOPRIO_WHO), int("who"), bits("ioprio", &f::IOPRIO)]),
-    call(252, "ioprio_get", NONE, IGNORED, Ret::Hex, &[one("which", &f::IOPRIO_WHO), int("who")]),
-    call(309, "getcpu", NONE, IGNORED, Ret::Int, &[output("cpu", U32, Fixed(4)), output("node", U32, Fixed(4)), addr("tcache")]),
+    call(252, "ioprio_get", NONE, TIMED, Ret::Hex, &[one("which", &f::IOPRIO_WHO), int("who")]),
+    call(309, "getcpu", NONE, TIMED_UNLESS_ASIDE, Ret::Int, &[output("cpu", U32, Fixed(4)), output("node", U32, Fixed(4)), addr("tcache")]),
     call(314, "sched_setattr", NONE, IGNORED, Ret::Int, &[
         pid("pid"), input("attr", Struct(&l::SCHED_ATTR), SelfSized), bits("flags", &f::NO_FLAGS)]),
     call(315, "sched_getattr", NONE, IGNORED, Ret::Int, &[
         pid("pid"), output("attr", Struct(&l::SCHED_ATTR), ByArg(2)), uint("size"), bits("flags", &f::NO_FLAGS)]),
 
     // Limits and usage.
-    call(97, "getrlimit", NONE, IGNORED, Ret::Int, &[one("resource", &f::RLIMIT), out_struct("rlim", &l::RLIMIT)]),
-    call(98, "getrusage", NONE, IGNORED, Ret::Int, &[one("who", &f::RUSAGE), out_struct("usage", &l::RUSAGE)]),
-    call(100, "times", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::TMS)]),
+    call(97, "getrlimit", NONE, TIMED, Ret::Int, &[one("resource", &f::RLIMIT), out_struct("rlim", &l::RLIMIT)]),
+    call(98, "getrusage", NONE, TIMED, Ret::Int, &[one("who", &f::RUSAGE), out_struct("usage", &l::RUSAGE)]),
+    call(100, "times", NONE, TIMED, Ret::Int, &[out_struct("buf", &l::TMS)]),
     family(160, "setrlimit", NONE, IGNORED, Ret::Int, SETRLIMIT, &[
         when(0, RLIMIT_FSIZE, Ret::Int, SETRLIMIT).replayed(REAL),
         when(0, RLIMIT_NOFILE, Ret::Int, SETRLIMIT).replayed(REAL),

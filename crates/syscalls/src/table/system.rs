@@ -11,9 +11,9 @@ use crate::shape::{Gives, Ret, Syscall};
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     family(16, "ioctl", DESC, SIMULATED, Ret::Int, &[fd("fd"), one("request", &super::ioctl::REQUESTS), addr("argp")], super::ioctl::VARIANTS),
-    call(63, "uname", NONE, IGNORED, Ret::Int, &[out_struct("buf", &l::UTSNAME)]),
+    call(63, "uname", NONE, TIMED, Ret::Int, &[out_struct("buf", &l::UTSNAME)]),
     family(72, "fcntl", DESC, REAL, Ret::Int, &[fd("fd"), one("op", &f::FCNTL), hex("arg")], super::fcntl::VARIANTS),
-    call(99, "sysinfo", NONE, IGNORED, Ret::Int, &[out_struct("info", &l::SYSINFO)]),
+    call(99, "sysinfo", NONE, TIMED, Ret::Int, &[out_struct("info", &l::SYSINFO)]),
     family(103, "syslog", NONE, IGNORED, Ret::Int, &[one("type", &f::SYSLOG), addr("bufp"), int("len")], &[
         when(0, 2, Ret::Size, &[one("type", &f::SYSLOG), output("bufp", Text, Result), int("len")]),
         when(0, 3, Ret::Size, &[one("type", &f::SYSLOG), output("bufp", Text, Result), int("len")]),
@@ -37,7 +37,7 @@ pub static ROWS: &[Syscall] = &[
         input("attr", Struct(&l::PERF_EVENT_ATTR), Counted { at: 4, unit: 1, head: 0 }), pid("pid"), int("cpu"), fd("group_fd"),
         bits("flags", &f::PERF)]).gives(Gives::Object("perf_event")),
     call(313, "finit_module", DESC, SIMULATED, Ret::Int, &[fd("fd"), text("param_values"), bits("flags", &f::FINIT_MODULE)]),
-    call(318, "getrandom", NONE, IGNORED, Ret::Size, &[output("buf", Bytes, Result), size("buflen"), bits("flags", &f::GRND)]),
+    call(318, "getrandom", NONE, TIMED, Ret::Size, &[output("buf", Bytes, Result), size("buflen"), bits("flags", &f::GRND)]),
     call(320, "kexec_file_load", DESC, SIMULATED, Ret::Int, &[
         fd("kernel_fd"), fd("initrd_fd"), ulong("cmdline_len"), input("cmdline", Text, Arg(2)), bits("flags", &f::KEXEC_FILE)]),
     // The kernel writes its answer to the same memory; the layout depends on the command.

@@ -11,14 +11,14 @@ use crate::shape::{Gives, Ret, Syscall};
 #[rustfmt::skip]
 pub static ROWS: &[Syscall] = &[
     call(35, "nanosleep", CLOCK.or(WAIT), IGNORED, Ret::Int, &[in_struct("req", &l::TIMESPEC), error_struct("rem", &l::TIMESPEC)]),
-    call(36, "getitimer", CLOCK, IGNORED, Ret::Int, &[one("which", &f::ITIMER), out_struct("curr_value", &l::ITIMERVAL)]),
+    call(36, "getitimer", CLOCK, TIMED, Ret::Int, &[one("which", &f::ITIMER), out_struct("curr_value", &l::ITIMERVAL)]),
     call(37, "alarm", CLOCK, IGNORED, Ret::Int, &[uint("seconds")]),
     call(38, "setitimer", CLOCK, IGNORED, Ret::Int, &[
         one("which", &f::ITIMER), in_struct("new_value", &l::ITIMERVAL), out_struct("old_value", &l::ITIMERVAL)]),
-    call(96, "gettimeofday", CLOCK, IGNORED, Ret::Int, &[out_struct("tv", &l::TIMEVAL), out_struct("tz", &l::TIMEZONE)]),
+    call(96, "gettimeofday", CLOCK, TIMED_UNLESS_ASIDE, Ret::Int, &[out_struct("tv", &l::TIMEVAL), out_struct("tz", &l::TIMEZONE)]),
     call(159, "adjtimex", CLOCK, IGNORED, Ret::Int, &[inout_struct("buf", &l::TIMEX)]),
     call(164, "settimeofday", CLOCK, IGNORED, Ret::Int, &[in_struct("tv", &l::TIMEVAL), in_struct("tz", &l::TIMEZONE)]),
-    call(201, "time", CLOCK, IGNORED, Ret::Int, &[output("tloc", I64, Fixed(8))]),
+    call(201, "time", CLOCK, TIMED_UNLESS_ASIDE, Ret::Int, &[output("tloc", I64, Fixed(8))]),
     call(222, "timer_create", CLOCK, IGNORED, Ret::Int, &[
         one("clockid", &f::CLOCK), in_struct("sevp", &l::SIGEVENT), output("timerid", I32, Fixed(4))]),
     call(223, "timer_settime", CLOCK, IGNORED, Ret::Int, &[
@@ -27,8 +27,8 @@ pub static ROWS: &[Syscall] = &[
     call(225, "timer_getoverrun", CLOCK, IGNORED, Ret::Int, &[int("timerid")]),
     call(226, "timer_delete", CLOCK, IGNORED, Ret::Int, &[int("timerid")]),
     call(227, "clock_settime", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), in_struct("tp", &l::TIMESPEC)]),
-    call(228, "clock_gettime", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("tp", &l::TIMESPEC)]),
-    call(229, "clock_getres", CLOCK, IGNORED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("res", &l::TIMESPEC)]),
+    call(228, "clock_gettime", CLOCK, TIMED_UNLESS_ASIDE, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("tp", &l::TIMESPEC)]),
+    call(229, "clock_getres", CLOCK, TIMED, Ret::Int, &[one("clockid", &f::CLOCK), out_struct("res", &l::TIMESPEC)]),
     call(230, "clock_nanosleep", CLOCK.or(WAIT), IGNORED, Ret::Int, &[
         one("clockid", &f::CLOCK), bits("flags", &f::TIMER), in_struct("request", &l::TIMESPEC), error_struct("remain", &l::TIMESPEC)]),
     call(283, "timerfd_create", CLOCK.or(DESC), SIMULATED, Ret::Fd, &[one("clockid", &f::CLOCK), bits("flags", &f::TIMERFD)]).gives(Gives::Object("timerfd")),

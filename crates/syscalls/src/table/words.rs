@@ -26,6 +26,7 @@ pub const SYNC: Classes = Classes::SYNC;
 pub const CHANGE: Classes = Classes::CHANGE;
 pub const WAIT: Classes = Classes::WAIT;
 
+pub const GIVEN_TO_ANOTHER: Again = Again::GivenToAnother;
 pub const MADE: Again = Again::Made;
 pub const ALWAYS: Again = Again::Always;
 pub const REACHED: Again = Again::Reached;
@@ -62,6 +63,8 @@ pub const SIMULATED: Replay = Replay::Simulated;
 pub const LEFT_OUT: Replay = Replay::LeftOut;
 pub const IN_MEMORY: Replay = Replay::Memory;
 pub const IGNORED: Replay = Replay::Ignored;
+pub const TIMED: Replay = Replay::Timed;
+pub const TIMED_UNLESS_ASIDE: Replay = Replay::TimedUnlessAside;
 
 /// Creates the row of a call without variants.
 pub const fn call(
