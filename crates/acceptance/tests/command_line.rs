@@ -70,9 +70,9 @@ fn no_events_of_the_kernel(stage: &Stage, place: &Place) -> Result<(), Complaint
         let said = run(stage, place, &format!("{words} --csv"))?.success(&words)?.errors();
         ensure!(said.contains("no events of the kernel"), "{words} --csv: {said}");
     }
-    let detail = run(stage, place, "report git.rnt --detail 0..1s --output detail.html")?;
-    ensure!(!detail.status.success(), "there is no detail");
-    has("report --detail", &detail.errors(), &["events of the kernel, and there are none"])
+    // The calls of a part need none.
+    let words = "report git.rnt --detail 0..1s --output detail.html";
+    run(stage, place, words)?.success(words).map(|_| ())
 }
 
 /// Fails unless a text has all words.
