@@ -1,5 +1,5 @@
 //! `cargo xtask dist`: what is given to others. A static binary, a Debian package of it with manual
-//! pages and completions, and a wheel of the Python package.
+//! pages and completions, the same binary with another C library, and a wheel of the Python package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,8 +8,12 @@ use std::process::{Command, Stdio};
 
 use crate::{Complaint, cargo, repository, tools};
 
-/// Both are linked against glibc, which becomes part of the file.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The binary that is packaged, as glibc, which becomes part of it, is the faster one.
+const GLIBC: &str = "x86_64-unknown-linux-gnu";
+/// The one beside it, where rustc and C have the library.
+const MUSL: &str = "x86_64-unknown-linux-musl";
+/// The C compiler for it: the binary contains zstd.
+const MUSL_COMPILER: &str = "musl-gcc";
 /// The binary may not have more bytes.
 const BINARY_BYTES_MAX: u64 = 20 << 20;
 /// Shells, and where Debian has completions of theirs.
@@ -66,11 +70,27 @@ fn wheel(target: &Path, out: &Path) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Builds the binary and its package.
+/// Builds the binaries and a package of the first one.
 fn binary(target: &Path, out: &Path) -> Result<(), Complaint> {
+    let binary = static_binary(target, GLIBC, &out.join("reenact"))?;
+    match missing_for_musl()? {
+        None => _ = static_binary(target, MUSL, &out.join("reenact-musl"))?,
+        Some(missing) => println!("no binary with musl: {missing}"),
+    }
+    if !tools::is_there("dpkg-deb") {
+        println!("no Debian package: dpkg-deb is not there");
+        return Ok(());
+    }
+    let package = debian_package(&binary, out)?;
+    println!("{}", package.display());
+    Ok(())
+}
+
+/// Builds a binary for a target and checks what comes out: that it is static, small, and records.
+fn static_binary(target: &Path, triple: &str, binary: &Path) -> Result<PathBuf, Complaint> {
     let target_dir = target.to_string_lossy().into_owned();
     cargo(
-        &["build", "--release", "--locked", "--package", "reenact", "--target", TARGET]
+        &["build", "--release", "--locked", "--package", "reenact", "--target", triple]
             .into_iter()
             .chain(["--target-dir", &target_dir])
             .collect::<Vec<_>>(),
@@ -79,7 +99,7 @@ fn binary(target: &Path, out: &Path) -> Result<(), Complaint> {
             ("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
         ],
     )?;
-    let built = target.join(TARGET).join("release/reenact");
+    let built = target.join(triple).join("release/reenact");
     let bytes = fs::read(&built).map_err(|error| fail(&built, &error))?;
     if has_interpreter(&bytes) != Some(false) {
         return Err(format!("{}: it is not static", built.display()));
@@ -87,16 +107,33 @@ fn binary(target: &Path, out: &Path) -> Result<(), Complaint> {
     if bytes.len() as u64 > BINARY_BYTES_MAX {
         return Err(format!("{}: {} bytes are too many", built.display(), bytes.len()));
     }
-    let binary = out.join("reenact");
-    place(&binary, &bytes, 0o755)?;
+    place(binary, &bytes, 0o755)?;
+    records(binary)?;
     println!("{} ({} bytes)", binary.display(), bytes.len());
-    if !tools::is_there("dpkg-deb") {
-        println!("no Debian package: dpkg-deb is not there");
-        return Ok(());
-    }
-    let package = debian_package(&binary, out)?;
-    println!("{}", package.display());
+    Ok(binary.to_path_buf())
+}
+
+/// Fails unless a binary records a program whole.
+fn records(binary: &Path) -> Result<(), Complaint> {
+    let made = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    let trace = made.path().join("true.rnt");
+    let trace = trace.to_string_lossy();
+    output(binary, &["record", "--quiet", "--output", &trace, "--", "true"])?;
+    output(binary, &["info", "--verify", &trace])?;
     Ok(())
+}
+
+/// Returns what a build with musl needs and is not there.
+fn missing_for_musl() -> Result<Option<String>, Complaint> {
+    let sysroot = output(Path::new("rustc"), &["--print", "sysroot"])?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&sysroot).trim());
+    if !sysroot.join("lib/rustlib").join(MUSL).is_dir() {
+        return Ok(Some(format!(
+            "rustc has no {MUSL} here (`rustup target add {MUSL}` installs it)"
+        )));
+    }
+    let has_compiler = tools::is_there(MUSL_COMPILER);
+    Ok((!has_compiler).then(|| format!("{MUSL_COMPILER} is not there (Debian: musl-tools)")))
 }
 
 fn debian_package(binary: &Path, out: &Path) -> Result<PathBuf, Complaint> {

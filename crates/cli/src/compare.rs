@@ -13,7 +13,7 @@ use trace::Trace;
 use trace::event::EventKind;
 
 use crate::failure::{self, Failure};
-use crate::source;
+use crate::{source, terminal};
 
 /// Compare two trees of files, or a tree and what a recording left, and name each difference.
 ///
@@ -196,7 +196,7 @@ fn println_all(line: &str) -> Result<(), Failure> {
 }
 
 fn write_text(state: &FinalState) -> Result<(), Failure> {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Vec::new();
     for difference in &state.differences {
         let [path, expected, found] =
             [&difference.path[..], difference.expected.as_bytes(), difference.found.as_bytes()]
@@ -225,7 +225,10 @@ fn write_text(state: &FinalState) -> Result<(), Failure> {
     if let Some(text) = &state.limited {
         writeln!(out, "{text}")?;
     }
-    Ok(out.flush()?)
+    let text = String::from_utf8_lossy(&out);
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(terminal::fit(&text, terminal::width(), terminal::below).as_bytes())?;
+    Ok(stdout.flush()?)
 }
 
 fn write_json(json: &mut Json<'_>, state: &FinalState) {

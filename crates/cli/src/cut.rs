@@ -8,12 +8,12 @@ use render::amounts::{counted, show_count};
 use rewrite::{Cut, Kept};
 
 use crate::failure::Failure;
-use crate::{filter, message, output, progress, source};
+use crate::{filter, message, nothing, output, progress, source};
 
 /// Write the calls that match into a trace of their own.
 ///
-/// It says in itself that it is a part, and of what. What descriptors and directories mean is
-/// noted where the calls that changed them are left out, so that paths are shown as they were. A cut can
+/// The new trace says that it is a part, and of which trace. It notes what descriptors and directories
+/// mean where the calls that changed them are left out, so that paths are shown as they were. A cut can
 /// be shown, counted and exported; it can be replayed only where it has the calls that opened the
 /// files, as with --context, or with --until alone.
 #[derive(clap::Args, Debug)]
@@ -53,8 +53,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    let wanted = args.only.conditions()?;
-    if wanted.accepts_all() {
+    let chosen = args.only.conditions()?;
+    if chosen.accepts_all() {
         return Err(Failure::Usage("say what is to be kept: --since, --pid, --path ...".into()));
     }
     let trace = source::open(&args.trace)?;
@@ -63,9 +63,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let conditions = conditions(&args);
     let preamble = rewrite::preamble(&trace, &format!("cut {conditions}"));
     let rewriter = rewrite::begin(Box::new(out), &preamble)?;
-    let mut cut = Cut::new(&trace, rewriter, wanted.only_name_times());
+    let mut cut = Cut::new(&trace, rewriter, chosen.only_name_times());
     let with_context = args.context;
-    let unread = progress::walk(&trace, &wanted, &mut |moment, wanted, _| {
+    let unread = progress::walk(&trace, &chosen, &mut |moment, wanted, _| {
         Ok(cut.event(moment, wanted, with_context)?)
     })?;
     let Kept { wanted, context, left_out } = cut.finish(&conditions, unread.count)?;
@@ -78,6 +78,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             counted(wanted, "call", "calls"),
             show_count(left_out)
         ));
+    }
+    if wanted == 0
+        && let Some(hint) = nothing::hint(&trace, &chosen)
+    {
+        message::note(&hint);
     }
     source::tell_unread(&args.trace, &trace, &unread)?;
     Ok(ExitCode::SUCCESS)

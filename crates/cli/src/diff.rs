@@ -12,7 +12,7 @@ use trace::Trace;
 use crate::failure::Failure;
 use crate::stat::{self, Chosen, csv, json, text};
 use crate::terminal::{self, Colour};
-use crate::{filter, latest, pager, source, units};
+use crate::{filter, latest, message, nothing, pager, source, units};
 
 /// Limit for the recordings of a side.
 const RUNS_MAX: usize = 32;
@@ -142,10 +142,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         let first = gather_all(&paths[0], &conditions, &wanted[0]);
         [first, second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))]
     });
-    let (mut traces, mut unread) = (Vec::new(), Ok(()));
+    let (mut traces, mut unread, mut hints) = (Vec::new(), Ok(()), Vec::new());
     let [a, b] = [a?, b?].map(|side| {
         side.into_iter()
             .map(|Read { path, trace, run }| {
+                if run.all().count == 0
+                    && let Some(hint) = nothing::hint(&trace, &conditions)
+                {
+                    hints.push(format!("{}: {hint}", path.display()));
+                }
                 source::warn_of_unknown_events(&path, &trace);
                 let told = source::tell_unread(&path, &trace, &run.unread);
                 if unread.is_ok() {
@@ -173,6 +178,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let limit = args.limit.filter(|_| args.json || args.csv);
     stat::arrange(&mut sheet, Chosen { table, sort: args.sort.as_deref(), limit })?;
     let printed = print(&args, &comparison, &sheet);
+    hints.iter().for_each(|hint| message::note(hint));
     unread?;
     printed?;
     if args.exit_code && !comparison.did_the_same() {
@@ -281,6 +287,7 @@ pub mod tests {
 
     use super::*;
     use crate::sample::{self, End};
+    use crate::stat::columns;
 
     /// Compares two traces either way, and formats what comes out.
     pub fn look(a: &Trace, b: &Trace) {
@@ -291,6 +298,7 @@ pub mod tests {
             let by_site = Comparison::new(with_sites(a), with_sites(b)).sheet_by(By::Site);
             let sheets = [comparison.sheet([&names, &names]), by_site];
             for sheet in sheets {
+                columns::tests::has_room("diff", &sheet);
                 let mut out = Vec::new();
                 text::write(&mut out, &sheet, text::Look::default()).expect("memory takes all");
                 csv::write(&mut out, &sheet).expect("memory takes all");

@@ -22,7 +22,7 @@ use trace::Trace;
 use crate::failure::Failure;
 use crate::filter;
 use crate::latest::Input;
-use crate::{message, source};
+use crate::{message, nothing, source};
 use job::{Job, Written};
 
 /// Write a trace in the format of another tool.
@@ -155,6 +155,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         for what in &written.left_out {
             message::note(&format!("left out: {what}"));
         }
+    }
+    // Formats leave calls out by themselves: whether any was chosen is looked for there.
+    if written.calls == 0
+        && let Some(hint) = nothing::hint(&trace, &args.only.chosen())
+    {
+        message::note(&hint);
     }
     source::warn_of_unknown_events(&path, &trace);
     source::tell_unread(&path, &trace, &written.unread)?;

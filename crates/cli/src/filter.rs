@@ -115,7 +115,12 @@ impl Options {
         for note in self.call.iter().flat_map(CallChoice::notes) {
             message::note(&note);
         }
-        Ok(Conditions {
+        Ok(self.chosen())
+    }
+
+    /// Returns the same without a check or a note.
+    pub fn chosen(&self) -> Conditions {
+        Conditions {
             pids: self.pid.clone(),
             tids: self.tid.clone(),
             pgids: self.pgid.clone(),
@@ -131,6 +136,6 @@ impl Options {
             since_ns: self.since,
             until_ns: self.until,
             slower_ns: self.slower_than,
-        })
+        }
     }
 }

@@ -16,7 +16,7 @@ use replay::space::Space;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::replay::args::filler;
-use crate::{source, units};
+use crate::{source, terminal, units};
 
 /// Rebuild the files that were there before the recording, from the trace alone.
 ///
@@ -75,7 +75,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", json(&built))?,
-        false => write!(out, "{}", text(&built, &args.directory))?,
+        false => {
+            let text = text(&built, &args.directory);
+            write!(out, "{}", terminal::fit(&text, terminal::width(), terminal::below))?;
+        }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

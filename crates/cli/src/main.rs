@@ -47,6 +47,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::Failure;
+use terminal::Colour;
 
 /// Record everything that a Linux program asks of the kernel, and look at it.
 #[derive(Parser)]
@@ -182,6 +183,16 @@ fn command_line(mut error: clap::Error) -> ExitCode {
             None => whole.render_usage(),
         };
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    if error.use_stderr()
+        && let Some(width) = terminal::error_width()
+    {
+        let text = error.render().ansi().to_string();
+        let is_coloured = Colour::Auto.is_on(&io::stderr());
+        let text = if is_coloured { text } else { error.render().to_string() };
+        // Nothing is left to tell where that fails.
+        let _ = io::stderr().write_all(terminal::fit(&text, Some(width), |_| 2).as_bytes());
+        return ExitCode::from(refuse(String::new()).code());
     }
     let printed = error.print().and_then(|()| io::stdout().flush());
     if !error.use_stderr() {

@@ -170,8 +170,12 @@ impl Asked {
     }
 }
 
-/// Returns what to say of a trace in which no event is chosen.
+/// Returns what to say of a trace in which no event is chosen. `None` where one is, and where nothing was
+/// asked for.
 pub fn hint(trace: &Trace, conditions: &Conditions) -> Option<String> {
+    if conditions.accepts_all() {
+        return None;
+    }
     let (mut seen, mut walk) = (Seen::default(), Walk::default());
     let (clock, mut stored) = (model::clock(trace), Stored(trace));
     for next in trace.events().flatten() {

@@ -2,6 +2,7 @@
 
 mod recorded;
 mod result;
+mod table;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -106,6 +107,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
 
+    /// Show all columns, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
+
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -204,7 +209,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     }
     let failures = report.predictions.iter().filter(|one| !one.is_there()).count();
-    let printed = if args.json { report.json() } else { report.text() };
+    let printed = if args.json { report.json() } else { report.text(args.wide) };
     let verdict = match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::Failed(format!(

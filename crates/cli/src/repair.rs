@@ -11,7 +11,7 @@ use crate::{message, output, source};
 
 /// Write what can be read of a damaged or truncated trace into a sound one, with index and end.
 ///
-/// It says in itself what was lost: `reenact info` tells.
+/// The new trace says what was lost; `reenact info` shows it.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -1,6 +1,6 @@
 //! `reenact stat`: prints statistics.
 
-mod columns;
+pub mod columns;
 pub mod csv;
 pub mod json;
 pub mod text;
@@ -26,9 +26,10 @@ use terminal::Colour;
 /// See what the program did, in numbers.
 ///
 /// Tables show the most important rows; --limit shows more of them, --sort others. On a terminal they
-/// have its width. In a pipe or a file they have all columns, and names of up to 160 characters, so that
-/// `grep` finds them; there COLUMNS=120 sets a width. Scripts read --json or --csv: their numbers are whole
-/// nanoseconds and bytes.
+/// have the columns that are read first, and further ones as far as there is room: --wide shows all. In a
+/// pipe or a file they have all columns, and names of up to 160 characters, so that `grep` finds them;
+/// there COLUMNS=120 sets a width. Scripts read --json or --csv: their numbers are whole nanoseconds and
+/// bytes.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "reenact stat [OPTIONS] [VIEW] [TRACE]",
@@ -55,8 +56,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::time_ns)]
     interval: Option<u64>,
 
-    /// Split each call's time into on a CPU, runnable, and blocked on what: of calls beside which events
-    /// of the kernel were recorded
+    /// Split each call's time into on a CPU, runnable, and blocked on what; needs a recording with events
+    /// of the kernel (record --kernel)
     #[arg(long = "where")]
     by_state: bool,
 
@@ -122,10 +123,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let look = Look { trace: &trace, conditions: &conditions, interval_ns: args.interval };
     let (mut sheet, unread) = (view.look)(&look).map_err(too_many)?;
     let is_empty = sheet.tables.iter().all(columns::says_nothing);
-    let hint = match is_empty && !conditions.accepts_all() {
-        true => nothing::hint(&trace, &conditions),
-        false => None,
-    };
+    let hint = if is_empty { nothing::hint(&trace, &conditions) } else { None };
     name_trace(&mut sheet, path);
     let chosen = Chosen {
         table: args.table.as_deref(),

@@ -152,7 +152,7 @@ fn query(maps: &File, which: Which, address: u64) -> io::Result<Option<Mapping>>
         ..Query::default()
     };
     // SAFETY: `query` has the layout that the operation expects, and `name` its stated size.
-    if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &raw mut query) } != 0 {
+    if unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY as libc::Ioctl, &raw mut query) } != 0 {
         let error = io::Error::last_os_error();
         return if error.raw_os_error() == Some(libc::ENOENT) { Ok(None) } else { Err(error) };
     }

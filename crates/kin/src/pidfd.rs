@@ -62,7 +62,8 @@ fn open_with(pid: i32, flags: libc::c_uint) -> io::Result<OwnedFd> {
 fn ask(fd: &OwnedFd, mask: u64) -> Option<PidfdInfo> {
     let mut info = PidfdInfo { mask, ..PidfdInfo::default() };
     // SAFETY: `info` has the layout that the operation reads and writes.
-    let done = unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) == 0 };
+    let done =
+        unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO as libc::Ioctl, &raw mut info) == 0 };
     (done && info.mask & mask == mask).then_some(info)
 }
 
@@ -117,7 +118,8 @@ fn has_inodes() -> bool {
         // SAFETY: all-zero bytes are a valid struct, which the kernel fills.
         unsafe {
             let mut system: libc::statfs = std::mem::zeroed();
-            libc::fstatfs(own.as_raw_fd(), &raw mut system) == 0 && system.f_type == PID_FS_MAGIC
+            libc::fstatfs(own.as_raw_fd(), &raw mut system) == 0
+                && system.f_type as u64 == PID_FS_MAGIC as u64
         }
     })
 }

@@ -207,7 +207,7 @@ fn limit(pid: u32, resource: u32) -> Option<(u64, u64)> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid rlimit64, which the kernel fills.
     let done = unsafe {
-        libc::prlimit64(pid.cast_signed(), resource, std::ptr::null(), &raw mut limit) == 0
+        libc::prlimit64(pid.cast_signed(), resource as _, std::ptr::null(), &raw mut limit) == 0
     };
     done.then_some((limit.rlim_cur, limit.rlim_max))
 }

@@ -283,10 +283,8 @@ impl<B> Lane<B> {
 
 /// Sleeps until the word is woken, has another value, or the time is over.
 pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) {
-    let time = libc::timespec {
-        tv_sec: most.as_secs() as libc::time_t,
-        tv_nsec: most.subsec_nanos().into(),
-    };
+    let time =
+        libc::timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
     let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word and the time live through the call.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, value, &raw const time) };

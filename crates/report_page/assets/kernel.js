@@ -136,7 +136,7 @@ function arrow(context, x, from, to) {
   context.globalAlpha = 1;
 }
 
-const CPU_PARTS = [["user", "s-own", "programs"], ["kernel", "s-call", "the kernel: calls, faults, its threads"], ["irq", "s-interrupted", "interrupts"], ["softirq", "s-softirq", "their second halves"]];
+const CPU_PARTS = [["user", "s-own", "programs"], ["kernel", "s-call", "the kernel: calls, faults, its threads"], ["irq", "s-interrupted", "interrupts"], ["softirq", "s-softirq", "softirqs"]];
 
 function cpuLanes(data) {
   const { kernel } = data;

@@ -258,10 +258,10 @@ fn directory() -> Check {
         let remedy = "change to another directory, or name the trace with --output";
         return Check::limited(name, format!("not readable: {error}"), remedy);
     }
-    let free = (stat.f_bavail).saturating_mul(stat.f_bsize.unsigned_abs());
+    let free = (stat.f_bavail).saturating_mul(stat.f_bsize as u64);
     // SAFETY: the path is a NUL-terminated string.
     let writable = unsafe { libc::access(here.as_ptr(), libc::W_OK) } == 0;
-    directory_of(name, stat.f_type, free, writable)
+    directory_of(name, stat.f_type as i64, free, writable)
 }
 
 fn directory_of(name: &'static str, magic: i64, free: u64, writable: bool) -> Check {

@@ -194,7 +194,8 @@ impl Comparison {
             ("b_words", "only in B"),
             ("command", "command line"),
         ];
-        let mut table = Table::new("started", "Programs started otherwise", &columns);
+        let mut table =
+            Table::new("started", "Programs started otherwise", &columns).further(&["change"]);
         table.fixed = true;
         for of in started::changes(self) {
             table.row(vec![
@@ -241,7 +242,7 @@ impl Comparison {
         let is_long = !matches!(key, "calls" | "programs");
         let mut columns = COLUMNS.to_vec();
         columns.insert(if is_long { columns.len() } else { 0 }, (name, name));
-        let mut table = Table::new(key, title, &columns);
+        let mut table = Table::new(key, title, &columns).further(&FURTHER);
         for row in rows {
             let mut cells = cells(row, self.has_spread());
             let name = Cell::Name(row.name.clone());
@@ -361,7 +362,8 @@ impl Comparison {
             ("b_seq", "first in B"),
             ("path", "first of"),
         ];
-        let mut table = Table::new("errors", "Errors that changed", &columns);
+        let mut table = Table::new("errors", "Errors that changed", &columns)
+            .further(&["change", "a_seq", "b_seq"]);
         let keys: BTreeSet<_> = self.runs().flat_map(|run| run.errors.keys()).collect();
         for key in keys {
             let count = |run: &Run| run.errors.get(key).map_or(0.0, |failed| failed.count as f64);
@@ -429,6 +431,29 @@ const COLUMNS: [(&str, &str); 27] = [
     ("a_max_ns", "A max"),
     ("b_max_ns", "B max"),
     ("state", ""),
+];
+/// Those of them that a terminal of 80 characters need not show.
+const FURTHER: [&str; 20] = [
+    "a_errors",
+    "b_errors",
+    "a_bytes",
+    "b_bytes",
+    "a_syncs",
+    "b_syncs",
+    "a_least_ns",
+    "a_most_ns",
+    "b_least_ns",
+    "b_most_ns",
+    "a_in_calls_ns",
+    "b_in_calls_ns",
+    "a_p50_ns",
+    "b_p50_ns",
+    "a_p90_ns",
+    "b_p90_ns",
+    "a_p99_ns",
+    "b_p99_ns",
+    "a_max_ns",
+    "b_max_ns",
 ];
 
 fn cells(row: &Row, has_spread: bool) -> Vec<Cell> {

@@ -251,7 +251,8 @@ impl Block<'_> {
                 Cell::Ns(span),
             ]);
         }
-        let mut kinds = Table::new("requests", "Requests, from issue to completion", &KIND_COLUMNS);
+        let mut kinds = Table::new("requests", "Requests, from issue to completion", &KIND_COLUMNS)
+            .further(&["mean_ns", "max_ns"]);
         let mut all: Vec<(&(u64, Vec<u8>), &Times)> = self.by_kind.iter().collect();
         all.sort_by_key(|(key, times)| (u64::MAX - times.total_ns, *key));
         let count = all.iter().map(|(_, times)| times.all.count).sum();
@@ -260,7 +261,8 @@ impl Block<'_> {
             row.extend(times.cells());
             kinds.row(row);
         }
-        let mut tasks = Table::new("requesters", "Who asked", &TASK_COLUMNS);
+        let mut tasks = Table::new("requesters", "Who asked", &TASK_COLUMNS)
+            .further(&["mean_ns", "p50_ns", "p99_ns", "max_ns"]);
         let mut all: Vec<_> = self.by_task.iter().collect();
         all.sort_by_key(|(key, times)| (u64::MAX - times.total_ns, *key));
         for ((task, call, file), times) in all {

@@ -71,7 +71,8 @@ impl CallSites {
     fn sheet(mut self) -> Sheet {
         let mut groups: Vec<((u16, SiteId, bool), Sum)> = self.groups.drain().collect();
         groups.sort_by_key(|(key, sum)| (u64::MAX - sum.ns, u64::MAX - sum.count, *key));
-        let mut table = Table::new("call_sites", "Where calls were made", &COLUMNS);
+        let mut table =
+            Table::new("call_sites", "Where calls were made", &COLUMNS).further(&["errors"]);
         for ((nr, site, returns), sum) in groups {
             let Spelled { function, line, place } = self.chains.spell(site, returns);
             let text = |text: Option<String>| {

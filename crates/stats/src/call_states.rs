@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use model::scheduling::{Doing, Piece, Scheduling, Sink, Thread, Times};
 use trace::event::EventKind;
 
+use crate::cpu_time::{is_blocked, mostly_on};
 use crate::numbered::{Numbered, name};
 use crate::pass::{Visit, Watch};
 use crate::sheet::{Cell, Fact, Sheet, Table};
@@ -75,7 +76,8 @@ impl CallStates {
         self.scheduling.finish(&mut self.found);
         let mut calls: Vec<(u16, Times)> = self.found.by_number.into_each().collect();
         calls.sort_by_key(|(nr, times)| (u64::MAX - times.life_ns(), *nr));
-        let mut table = Table::new("call_states", "Where the time of calls went", &COLUMNS);
+        let mut table =
+            Table::new("call_states", "Where the time of calls went", &COLUMNS).further(&FURTHER);
         let mut all = 0u64;
         for (nr, times) in &calls {
             let of = |doing| Cell::Ns(times.of(doing));
@@ -86,6 +88,8 @@ impl CallStates {
                 of(Doing::Call),
                 of(Doing::Interrupted),
                 Cell::Ns(times.sum(Doing::is_runnable)),
+                Cell::Ns(times.sum(is_blocked)),
+                mostly_on(times),
                 of(Doing::Disk),
                 of(Doing::Peer),
                 of(Doing::Lock),
@@ -110,12 +114,14 @@ impl CallStates {
     }
 }
 
-const COLUMNS: [(&str, &str); 12] = [
+const COLUMNS: [(&str, &str); 14] = [
     ("call", "call"),
     ("time_ns", "time"),
     ("on_cpu_ns", "on cpu"),
     ("interrupted_ns", "interrupted"),
     ("runnable_ns", "runnable"),
+    ("", "blocked"),
+    ("", "mostly on"),
     ("disk_ns", "disk"),
     ("peer_ns", "peer"),
     ("lock_ns", "lock"),
@@ -124,3 +130,6 @@ const COLUMNS: [(&str, &str); 12] = [
     ("stopped_ns", "stopped"),
     ("unknown_ns", "unknown"),
 ];
+/// Columns that a terminal of 80 characters need not show.
+const FURTHER: [&str; 7] =
+    ["interrupted_ns", "disk_ns", "peer_ns", "lock_ns", "child_ns", "stopped_ns", "unknown_ns"];

@@ -297,7 +297,8 @@ impl CallCounts {
                 ("share", "of calls"),
                 ("errnos", "which errors"),
             ],
-        );
+        )
+        .further(&["mean_ns", "max_ns", "bytes", "p90_ns", "share", "errnos"]);
         for (nr, of) in &self.calls {
             let latency = &of.latency;
             let errors = of.errors.iter().map(|(errno, count)| (errno_name(*errno), *count));

@@ -84,6 +84,8 @@ impl Sum {
             of(Doing::Interrupted),
             Cell::Ns(self.times.sum(Doing::is_runnable)),
             of(Doing::Preempted),
+            Cell::Ns(self.times.sum(is_blocked)),
+            mostly_on(&self.times),
             of(Doing::Disk),
             of(Doing::Peer),
             of(Doing::Lock),
@@ -94,6 +96,18 @@ impl Sum {
             Cell::Count(self.switches),
         ]
     }
+}
+
+/// Returns true for what somebody is blocked on, who does not sleep.
+pub fn is_blocked(doing: Doing) -> bool {
+    doing.is_blocked() && doing != Doing::Asleep
+}
+
+/// Returns what somebody was blocked on for the longest time.
+pub fn mostly_on(times: &Times) -> Cell {
+    let blocked = Doing::ALL.into_iter().filter(|doing| is_blocked(*doing));
+    let most = blocked.filter(|doing| times.of(*doing) > 0).max_by_key(|doing| times.of(*doing));
+    most.map_or(Cell::Nothing, |doing| Cell::word(doing.name()))
 }
 
 impl CpuTime<'_> {
@@ -119,7 +133,9 @@ impl CpuTime<'_> {
         }
         let mut sums: Vec<(u32, Sum)> = processes.into_iter().collect();
         sums.sort_by_key(|(pid, sum)| (u64::MAX - sum.on_cpu_ns(), *pid));
-        let mut table = Table::new("cpu_processes", "Processes", &columns(&PROCESS_COLUMNS));
+        let mut table = Table::new("cpu_processes", "Processes", &columns(&PROCESS_COLUMNS))
+            .further(&FURTHER)
+            .further(&["threads"]);
         for (pid, sum) in &sums {
             let mut row = vec![Cell::Id((*pid).into()), Cell::Name(sum.name.clone())];
             row.push(Cell::Count(sum.threads));
@@ -136,7 +152,9 @@ impl CpuTime<'_> {
             row.extend(sum.cells());
             table.row(row);
         }
-        let mut threads = Table::new("cpu_threads", "Threads", &columns(&THREAD_COLUMNS));
+        let mut threads = Table::new("cpu_threads", "Threads", &columns(&THREAD_COLUMNS))
+            .further(&FURTHER)
+            .further(&["pid"]);
         let mut by_time = of_all.clone();
         by_time.sort_by_key(|thread| (u64::MAX - thread.times.sum(Doing::is_on_cpu), thread.id));
         for thread in by_time {
@@ -199,7 +217,7 @@ impl CpuTime<'_> {
              has the sums of its threads. Unknown: events about it are missing."
                 .into(),
             "Kernel: threads of the kernel's own. Calls are those that are in the trace. Faults are an \
-             estimate, as the kernel tells when one begins and not when it ends. Runnable: for want of \
+             estimate, as the kernel reports when one begins and not when it ends. Runnable: for want of \
              a CPU; that part of it is preempted in which it was put aside."
                 .into(),
             "Peer: the other end of a pipe, the network, a terminal, or any of several. Lock: of \
@@ -240,7 +258,7 @@ fn columns(first: &[(&'static str, &'static str)]) -> Columns {
 const PROCESS_COLUMNS: [(&str, &str); 3] =
     [("pid", "pid"), ("name", "name"), ("threads", "threads")];
 const THREAD_COLUMNS: [(&str, &str); 3] = [("tid", "tid"), ("pid", "pid"), ("name", "name")];
-const TIME_COLUMNS: [(&str, &str); 17] = [
+const TIME_COLUMNS: [(&str, &str); 19] = [
     ("life_ns", "life"),
     ("on_cpu_ns", "on cpu"),
     ("user_ns", "user"),
@@ -250,6 +268,8 @@ const TIME_COLUMNS: [(&str, &str); 17] = [
     ("interrupted_ns", "interrupted"),
     ("runnable_ns", "runnable"),
     ("preempted_ns", "(preempted)"),
+    ("", "blocked"),
+    ("", "mostly on"),
     ("disk_ns", "disk"),
     ("peer_ns", "peer"),
     ("lock_ns", "lock"),
@@ -258,6 +278,23 @@ const TIME_COLUMNS: [(&str, &str); 17] = [
     ("stopped_ns", "stopped"),
     ("unknown_ns", "unknown"),
     ("switches", "switches"),
+];
+/// Columns that a terminal of 80 characters need not show.
+const FURTHER: [&str; 14] = [
+    "life_ns",
+    "user_ns",
+    "kernel_ns",
+    "calls_ns",
+    "faults_ns",
+    "interrupted_ns",
+    "preempted_ns",
+    "disk_ns",
+    "peer_ns",
+    "lock_ns",
+    "child_ns",
+    "stopped_ns",
+    "unknown_ns",
+    "switches",
 ];
 const CPU_COLUMNS: [(&str, &str); 7] = [
     ("cpu", "cpu"),

@@ -403,7 +403,8 @@ impl SafetyOfFiles {
                 ("dropped_bytes", "dropped"),
                 ("path", "file"),
             ],
-        );
+        )
+        .further(&["longest_ns", "dropped_bytes"]);
         for (path, safety) in &self.files {
             table.row(vec![
                 Cell::Bytes(safety.written_bytes),

@@ -185,7 +185,8 @@ impl FilePages {
     }
 
     fn sheet(self) -> Sheet {
-        let mut table = Table::new("file_pages", "Files, in pages of 4 KiB", &COLUMNS);
+        let mut table = Table::new("file_pages", "Files, in pages of 4 KiB", &COLUMNS)
+            .further(&["mapped_pages"]);
         let mut rows: Vec<(Vec<u8>, Counts)> = Vec::new();
         for (key, pages) in &self.files {
             let minor = key[0] & ((1 << MINOR_BITS) - 1);
@@ -212,11 +213,11 @@ impl FilePages {
         }
         let notes = vec![
             "Needs the class fs (record --kernel=fs). What a fault maps around itself may be touched later \
-             without the kernel telling: at least the pages under `touched` were, and at most those mapped \
+             without a report of the kernel: at least the pages under `touched` were, and at most those mapped \
              besides."
                 .into(),
             "Unused came into the cache and was neither read, touched nor mapped. Written back is what ext4 \
-             tells; with a program, what threads of the kernel write later is there with --system alone."
+             reports; with a program, what threads of the kernel write later is there with --system alone."
                 .into(),
         ];
         Sheet { facts, tables: vec![table], notes }

@@ -301,6 +301,18 @@ const COLUMNS: [(&str, &str); 15] = [
     ("path", "file"),
 ];
 
+/// Columns that a terminal of 80 characters need not show.
+const FURTHER: [&str; 8] = [
+    "reads",
+    "writes",
+    "errors",
+    "sequential_share",
+    "strided_share",
+    "random_share",
+    "reread_bytes",
+    "overwritten_bytes",
+];
+
 fn row(used: &Used, name: Vec<u8>) -> Vec<Cell> {
     let placed = used.sequential + used.strided + used.random;
     vec![
@@ -347,7 +359,7 @@ impl FileCounts {
         }
         let mut rows: Vec<(Vec<u8>, Used)> = sums.into_iter().collect();
         rows.sort_by_key(|(_, used)| Reverse(used.time_ns));
-        let mut table = Table::new(key, title, &columns);
+        let mut table = Table::new(key, title, &columns).further(&FURTHER);
         rows.into_iter().for_each(|(name, used)| table.row(row(&used, name)));
         table
     }
@@ -380,7 +392,7 @@ impl FileCounts {
 
     /// Returns a row for each file whose index is chosen, and one for all others.
     pub fn chosen(&self, is_chosen: impl Fn(usize) -> bool) -> (Table, Vec<Cell>) {
-        let mut files = Table::new("files", "Files", &COLUMNS);
+        let mut files = Table::new("files", "Files", &COLUMNS).further(&FURTHER);
         let mut others = Used::default();
         for (place, (file, used)) in self.files.iter().enumerate() {
             match is_chosen(place) {
@@ -394,7 +406,8 @@ impl FileCounts {
     fn streams(&self) -> Table {
         let mut columns = COLUMNS;
         columns[14].1 = "pipe, socket or device";
-        let mut table = Table::new("streams", "Pipes, sockets and devices", &columns);
+        let table = Table::new("streams", "Pipes, sockets and devices", &columns);
+        let mut table = table.further(&FURTHER);
         let rows = self.streams.iter().map(|(file, used)| row(used, file.path.clone()));
         rows.for_each(|cells| table.row(cells));
         table

@@ -24,7 +24,7 @@ const CPUS_MAX: u32 = 1 << 13;
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "irq",
-    about: "Interrupts and their second halves: how many, how long, on which CPU",
+    about: "Interrupts and softirqs: how many, how long, on which CPU",
     look: |look| {
         let fold = Interrupts::new(&model::kernel_layouts(look.trace), look.conditions);
         Ok(look.of_kernel(look.watch(fold, |fold, _| fold.sheet())))
@@ -144,7 +144,8 @@ impl Interrupts<'_> {
         let [first, last] = self.span.unwrap_or_default();
         let mut all: Vec<(&(u32, What), &Times)> = self.times.iter().collect();
         all.sort_by_key(|(key, times)| (u64::MAX - times.own_ns, *key));
-        let mut table = Table::new("interrupts", "Interrupts", &COLUMNS);
+        let mut table = Table::new("interrupts", "Interrupts", &COLUMNS)
+            .further(&["total_ns", "p50_ns", "max_ns"]);
         for ((cpu, (kind, number, name)), times) in &all {
             table.row(vec![
                 Cell::word(kind),

@@ -261,6 +261,14 @@ const COLUMNS: [(&str, &str); 15] = [
     ("kind", "socket"),
 ];
 
+/// Columns of connections that a terminal of 80 characters need not show.
+const FURTHER: [&str; 8] =
+    ["p99_ns", "max_ns", "calls", "errors", "time_ns", "start_ns", "pid", "kind"];
+/// The same of sockets of the machine: most have no address.
+const FURTHER_LOCAL: [&str; 8] =
+    ["p50_ns", "p99_ns", "max_ns", "calls", "errors", "time_ns", "start_ns", "pid"];
+/// The same of pipes.
+const FURTHER_PIPE: [&str; 2] = ["errors", "start_ns"];
 const SUM_COLUMNS: [(&str, &str); 8] = [
     ("address", "address"),
     ("connections", "connections"),
@@ -282,8 +290,8 @@ fn latency(of: &Traffic) -> [Cell; 4] {
 }
 
 /// Returns connections as rows, those with most bytes first.
-fn table(key: &'static str, title: &'static str, lines: &[Line]) -> Table {
-    let mut table = Table::new(key, title, &COLUMNS);
+fn table(key: &'static str, title: &'static str, further: &[&str], lines: &[Line]) -> Table {
+    let mut table = Table::new(key, title, &COLUMNS).further(further);
     let mut lines: Vec<&Line> = lines.iter().collect();
     lines.sort_by_key(|line| {
         let of = &line.traffic;
@@ -323,7 +331,7 @@ fn sums<'a>(
     }
     let mut rows: Vec<_> = by_address.into_iter().collect();
     rows.sort_by_key(|(_, (_, sum))| u64::MAX - sum.in_bytes.saturating_add(sum.out_bytes));
-    let mut table = Table::new(key, title, &SUM_COLUMNS);
+    let mut table = Table::new(key, title, &SUM_COLUMNS).further(&["p99_ns", "max_ns"]);
     for (address, (count, sum)) in rows {
         let mut cells = vec![name(&address), Cell::Count(count)];
         cells.extend([Cell::Bytes(sum.in_bytes), Cell::Bytes(sum.out_bytes)]);
@@ -364,15 +372,15 @@ impl Connections {
         };
         let peers = self.internet.iter().filter(|line| !line.peer.is_empty());
         let mut tables = vec![
-            table("connections", "Connections", &self.internet),
+            table("connections", "Connections", &FURTHER, &self.internet),
             sums(
                 ("listening", "By listening address"),
                 listening.map(|line| (line.local.clone(), line)),
             ),
             sums(("peers", "By peer"), peers.map(|line| (host(line), line))),
-            table("local_sockets", "Sockets of this machine", &self.local),
+            table("local_sockets", "Sockets of this machine", &FURTHER_LOCAL, &self.local),
         ];
-        let mut pipes = table("pipes", "Pipes", &self.pipes);
+        let mut pipes = table("pipes", "Pipes", &[], &self.pipes);
         // A pipe has no addresses, asks and answers nothing.
         let kept =
             ["in_bytes", "out_bytes", "calls", "errors", "time_ns", "start_ns", "pid", "kind"];
@@ -384,6 +392,7 @@ impl Connections {
             let mut at = 0..;
             row.retain(|_| at.next().is_some_and(|at: usize| is_kept[at]));
         }
+        pipes = pipes.further(&FURTHER_PIPE);
         for column in &mut pipes.columns {
             column.title = match column.key {
                 "kind" => "pipe",

@@ -50,6 +50,9 @@ pub struct Column {
     pub key: &'static str,
     /// Title for people; hidden from them if empty.
     pub title: &'static str,
+    /// True if a terminal shows it only where there is room. Without such columns, a table has room in 80
+    /// characters.
+    pub is_further: bool,
 }
 
 /// A value with its unit.
@@ -160,8 +163,21 @@ impl Table {
         title: impl Into<String>,
         columns: &[(&'static str, &'static str)],
     ) -> Table {
-        let columns = columns.iter().map(|&(key, title)| Column { key, title }).collect();
+        let column = |&(key, title)| Column { key, title, is_further: false };
+        let columns = columns.iter().map(column).collect();
         Table { key, title: title.into(), columns, rows: Vec::new(), ..Table::default() }
+    }
+
+    /// Names the columns that a terminal shows only where there is room, by their keys.
+    pub fn further(mut self, keys: &[&str]) -> Table {
+        for key in keys {
+            let column = self.columns.iter_mut().find(|column| column.key == *key);
+            debug_assert!(column.is_some(), "{} has no column {key}", self.key);
+            if let Some(column) = column {
+                column.is_further = true;
+            }
+        }
+        self
     }
 
     /// Adds a row.

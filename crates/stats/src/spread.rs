@@ -88,11 +88,23 @@ impl Spreads {
 
     /// Returns the result as tables: one of all calls, then a histogram of each.
     pub fn sheet(&self) -> Sheet {
-        let (key, title, columns, bounds) = match self.of {
-            Of::Sizes => ("sizes", "Bytes moved by a call", &SIZE_COLUMNS, ("from", "to")),
-            Of::Latency => ("latency", "Time in a call", &TIME_COLUMNS, ("from_ns", "to_ns")),
+        let (key, title, columns, further, bounds) = match self.of {
+            Of::Sizes => (
+                "sizes",
+                "Bytes moved by a call",
+                &SIZE_COLUMNS,
+                &["mean", "p90", "p999"],
+                ("from", "to"),
+            ),
+            Of::Latency => (
+                "latency",
+                "Time in a call",
+                &TIME_COLUMNS,
+                &["mean_ns", "p90_ns", "p999_ns"],
+                ("from_ns", "to_ns"),
+            ),
         };
-        let mut all = Table::new(key, title, columns);
+        let mut all = Table::new(key, title, columns).further(further);
         let mut tables = Vec::new();
         for (nr, histogram) in &self.calls {
             let mut row = vec![Cell::Word(name(*nr)), Cell::Count(histogram.count)];
@@ -121,7 +133,7 @@ impl Spreads {
     ) -> Table {
         let columns = [(bounds.0, "from"), (bounds.1, ""), ("count", "count"), ("share", "share")];
         let mut table = Table::new("histograms", name(nr), &columns);
-        table.columns.push(crate::sheet::Column { key: "", title: " " });
+        table.columns.push(crate::sheet::Column { key: "", title: " ", is_further: false });
         (table.fixed, table.one_of_many) = (true, true);
         let bars = histogram.octaves();
         let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);

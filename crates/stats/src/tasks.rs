@@ -353,7 +353,13 @@ impl TaskCounts {
             vec![("pid", "pid"), ("process", ""), ("parent", ""), ("start_ns", "from")];
         columns.extend(DONE);
         columns.extend([("threads", "threads"), ("status", "ended"), ("command", "command")]);
-        let mut table = Table::new("processes", "Processes", &columns);
+        let mut table = Table::new("processes", "Processes", &columns).further(&[
+            "start_ns",
+            "errors",
+            "outside_ns",
+            "stall_ns",
+            "threads",
+        ]);
         for (depth, process_number) in self.tree() {
             let process = &self.processes[&process_number];
             let command = match &process.command {
@@ -424,7 +430,17 @@ impl TaskCounts {
             ("in_calls_share", "of life in calls"),
             ("", " "),
         ]);
-        let mut table = Table::new("threads", "Threads", &columns);
+        // The bar, which has no name, says the same as the share before it.
+        let mut table = Table::new("threads", "Threads", &columns).further(&[
+            "how",
+            "start_ns",
+            "errors",
+            "outside_ns",
+            "bytes",
+            "stall_ns",
+            "user_known_share",
+            "",
+        ]);
         for (thread_number, thread) in &self.threads {
             let busy = ratio(thread.in_calls_ns, thread.life_ns()).min(1.0);
             let mut row = vec![

@@ -163,7 +163,15 @@ impl Steps {
                 ("p99_ns", "p99"),
                 ("max_ns", "max"),
             ],
-        );
+        )
+        .further(&[
+            "calls_per_s",
+            "errors",
+            "read_bytes_per_s",
+            "write_bytes_per_s",
+            "p50_ns",
+            "max_ns",
+        ]);
         table.fixed = true;
         let seconds = self.interval_ns as f64 / 1e9;
         let per_second = |n: u64| n as f64 / seconds;

@@ -199,7 +199,8 @@ impl Waits {
         let mut groups: Vec<(&Group, &Sum)> = found.groups.iter().collect();
         groups.sort_by_key(|(group, sum)| (u64::MAX - sum.ns, *group));
         let mut waits =
-            Table::new("waits", "Who waited for what, and who ended it", &GROUP_COLUMNS);
+            Table::new("waits", "Who waited for what, and who ended it", &GROUP_COLUMNS)
+                .further(&["max_ns"]);
         let mut blocked = 0u64;
         for ((name, doing, call, ended), sum) in groups {
             if *doing != Doing::Asleep {
@@ -263,7 +264,7 @@ impl Waits {
 }
 
 fn locks(locks: &HashMap<LockKey, Lock>) -> Table {
-    let mut table = Table::new("locks", "Locks", &LOCK_COLUMNS);
+    let mut table = Table::new("locks", "Locks", &LOCK_COLUMNS).further(&["max_ns", "holders"]);
     let mut all: Vec<(&LockKey, &Lock)> = locks.iter().collect();
     all.sort_by_key(|(key, lock)| (u64::MAX - lock.waits.ns, **key));
     for (&(process, address), lock) in all {

@@ -50,11 +50,11 @@ impl Message {
             message.msg_iov = &raw mut vector;
             message.msg_iovlen = 1;
             message.msg_control = control.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(size_of_val(&files) as u32) as usize;
+            message.msg_controllen = libc::CMSG_SPACE(size_of_val(&files) as u32) as _;
             let head = libc::CMSG_FIRSTHDR(&raw const message);
             (*head).cmsg_level = libc::SOL_SOCKET;
             (*head).cmsg_type = libc::SCM_RIGHTS;
-            (*head).cmsg_len = libc::CMSG_LEN(size_of_val(&files) as u32) as usize;
+            (*head).cmsg_len = libc::CMSG_LEN(size_of_val(&files) as u32) as _;
             libc::CMSG_DATA(head).cast::<[c_int; FILES]>().write_unaligned(files);
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
             libc::sendmsg(socket.as_raw_fd(), &raw const message, flags)

@@ -4,7 +4,13 @@ use std::io;
 
 use crate::alarm;
 
-fn request(what: libc::c_uint, tid: i32, address: usize, data: usize) -> io::Result<()> {
+/// The type of requests, in which C libraries differ.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
+fn request(what: Request, tid: i32, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: callers pass the pointers and lengths that the request needs.
     let result = unsafe { libc::ptrace(what, tid, address, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -82,7 +88,7 @@ pub fn registers(tid: i32) -> io::Result<libc::user_regs_struct> {
 /// The signals that a stopped thread blocks, as a bit mask.
 pub fn blocked_signals(tid: i32) -> io::Result<u64> {
     let mut mask = 0u64;
-    request(libc::PTRACE_GETSIGMASK, tid, size_of_val(&mask), &raw mut mask as usize)?;
+    request(libc::PTRACE_GETSIGMASK as Request, tid, size_of_val(&mask), &raw mut mask as usize)?;
     Ok(mask)
 }
 
@@ -93,7 +99,7 @@ pub fn set_registers(tid: i32, registers: &libc::user_regs_struct) -> io::Result
 
 /// Sets the signals that a stopped thread blocks.
 pub fn block_signals(tid: i32, mask: u64) -> io::Result<()> {
-    request(libc::PTRACE_SETSIGMASK, tid, size_of_val(&mask), &raw const mask as usize)
+    request(libc::PTRACE_SETSIGMASK as Request, tid, size_of_val(&mask), &raw const mask as usize)
 }
 
 /// Why a thread is stopped.

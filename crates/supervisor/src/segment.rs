@@ -44,7 +44,7 @@ impl Segment {
             let mut info: libc::shmid_ds = std::mem::zeroed();
             libc::shmctl(self.id, libc::IPC_STAT, &raw mut info) == 0 && {
                 info.shm_perm.uid = owner.unwrap_or(info.shm_perm.uid);
-                info.shm_perm.mode = mode;
+                info.shm_perm.mode = mode as _;
                 libc::shmctl(self.id, libc::IPC_SET, &raw mut info) == 0
             }
         };

@@ -252,7 +252,7 @@ pub static ROWS: [EventRow; 19] = [
         producer: "the recorder",
         about: "a process stored to a mapped file; its part `submitted` says since when it may have, \
                 `buffers` has what was there at the end, and `thread` who made the call before which \
-                it was collected. Where page faults tell of these pages (`mmap_times`), it was \
+                it was collected. Where page faults show these pages (`mmap_times`), it was \
                 `thread` that stored, and the first fault was at `submitted`",
         fields: &[
             of_v2("address", FieldType::U64, "where in the process's memory"),
@@ -274,7 +274,7 @@ pub static ROWS: [EventRow; 19] = [
         about: "a process read pages of a mapped file for the first time since it was mapped; its \
                 part `submitted` says since when it may have, `buffers` has what was there when \
                 it was found, and `thread` who made the call before which it was. Where page faults \
-                tell of these pages (`mmap_times`), it was `thread` that read them, the first one at \
+                show these pages (`mmap_times`), it was `thread` that read them, the first one at \
                 `submitted`, the last one at the event's time",
         fields: &[
             of_v2("address", FieldType::U64, "where in the process's memory"),
@@ -402,7 +402,7 @@ pub static ROWS: [EventRow; 19] = [
                 which thread, 0 the kernel, and `buffers` what it maps, unless that is a program or \
                 a library, or more than 64 MiB; of a mapping of more than that with holes there is an \
                 event for each piece between them; of a program or library that has not changed since \
-                it was told last, the call has the identity instead",
+                its last event, the call has the identity instead",
         fields: &[
             of_v2("file", FieldType::Bytes, "the file's path as the recorder sees it"),
             of_v2("device", FieldType::U64, "the file's device"),

@@ -9,30 +9,32 @@ use render::json::{Json, text};
 use stats::same_device;
 
 use super::recorded::Recorded;
+use super::table::table;
 use crate::failure::Failure;
+use crate::stat::text::Look;
 use crate::units::{size_word, time_word};
+use crate::{stat, terminal};
 
 /// Calls that are named as changed most.
 const CHANGED: usize = 3;
 /// In the JSON.
 const CHANGED_IN_JSON: usize = 20;
 
-/// Where the time and the computed time stand in a row.
-const TIME_AT: usize = 5;
-const USER_AT: usize = 7;
-/// What being recorded took is told from this share of the run on.
+/// What being recorded took is printed from this share of the run on.
 const TOLD_SHARE: f64 = 0.01;
 
-/// Shorter waits for the outside are not told of.
+/// Shorter waits for the outside are not printed.
 const OUTSIDE_S: f64 = 0.001;
 
 /// What was predicted for one configuration in one way.
 pub struct Prediction {
     configuration: Configuration,
-    by: Means,
+    /// What sets the limits.
+    pub by: Means,
     /// How it was predicted.
     pub method: &'static str,
-    runs: Vec<Measured>,
+    /// The runs that came to their end.
+    pub runs: Vec<Measured>,
     /// Runs of the program itself, if any.
     pub actual: Vec<Measured>,
     /// Why there is none, if so.
@@ -73,24 +75,27 @@ impl Prediction {
 
     /// The configuration in words.
     pub fn name(&self) -> String {
-        let memory = self.memory();
-        let limits = limits_in_words(&self.configuration.limits);
-        let mut name = self.configuration.place.to_string();
-        for more in [memory, limits] {
-            if more != "-" {
-                name.push(' ');
-                name.push_str(&more);
-            }
-        }
-        name
+        let words = [Some(self.place()), self.memory(), self.limits()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    fn memory(&self) -> String {
-        self.configuration.memory.map_or("-".into(), size_word)
+    /// Where the files lie.
+    pub fn place(&self) -> String {
+        self.configuration.place.to_string()
+    }
+
+    /// How much memory there is, if that is limited.
+    pub fn memory(&self) -> Option<String> {
+        self.configuration.memory.map(size_word)
+    }
+
+    /// How slow the files are, if they are slowed down.
+    pub fn limits(&self) -> Option<String> {
+        Some(limits_in_words(&self.configuration.limits)).filter(|words| words != "-")
     }
 
     /// Returns the predicted time over that of the recorded run, less one.
-    fn change(&self, recorded: &Recorded) -> Option<f64> {
+    pub fn change(&self, recorded: &Recorded) -> Option<f64> {
         let predicted = median(&self.runs)?.seconds;
         (recorded.seconds > 0.0).then(|| predicted / recorded.seconds - 1.0)
     }
@@ -104,7 +109,7 @@ impl Prediction {
     }
 
     /// Returns predicted over actual time, less one.
-    fn error(&self) -> Option<f64> {
+    pub fn error(&self) -> Option<f64> {
         let (predicted, actual) = (median(&self.runs)?.seconds, median(&self.actual)?.seconds);
         (actual > 0.0).then(|| predicted / actual - 1.0)
     }
@@ -120,14 +125,14 @@ impl Prediction {
 }
 
 /// Returns the run in the middle by time; of two in the middle the faster one, to which less has happened.
-fn median(runs: &[Measured]) -> Option<&Measured> {
+pub fn median(runs: &[Measured]) -> Option<&Measured> {
     let mut order: Vec<&Measured> = runs.iter().collect();
     order.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     order.get(order.len().saturating_sub(1) / 2).copied()
 }
 
 /// Returns the shortest and the longest time.
-fn spread(runs: &[Measured]) -> (f64, f64) {
+pub fn spread(runs: &[Measured]) -> (f64, f64) {
     let all = runs.iter().map(|run| run.seconds);
     (all.clone().fold(f64::INFINITY, f64::min), all.fold(0.0, f64::max))
 }
@@ -156,41 +161,25 @@ pub struct Report {
     pub predictions: Vec<Prediction>,
 }
 
-const HEAD: [&str; 12] = [
-    "on",
-    "memory",
-    "limits",
-    "set by",
-    "method",
-    "time",
-    "to recorded",
-    "user",
-    "system",
-    "disk",
-    "actual",
-    "error",
-];
-
 impl Report {
-    /// Prints the table.
-    pub fn text(&self) -> Result<(), Failure> {
-        let mut out = io::BufWriter::new(io::stdout().lock());
+    /// Prints the table, and below it what it has no room for.
+    pub fn text(&self, wide: bool) -> Result<(), Failure> {
+        let width = terminal::width();
+        let mut out = Vec::new();
         writeln!(out, "page cache {} at first", self.cache)?;
-        let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(ToString::to_string).collect()];
-        rows.push(recorded_row(&self.recorded));
-        rows.extend(self.predictions.iter().map(|one| row(one, &self.recorded)));
-        let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-        }
-        self.about_recorded(&mut out)?;
+        let look = Look { width: width.filter(|_| !wide), ..Look::default() };
+        stat::text::table(&mut out, &table(&self.recorded, &self.predictions), look)?;
+        let mut below = Vec::new();
+        self.about_recorded(&mut below)?;
         for one in &self.predictions {
-            remarks(&mut out, one)?;
+            remarks(&mut below, one)?;
         }
-        self.without_difference(&mut out)?;
-        Ok(out.flush()?)
+        self.without_difference(&mut below)?;
+        let below = String::from_utf8_lossy(&below);
+        out.extend_from_slice(terminal::fit(&below, width, terminal::below).as_bytes());
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&out)?;
+        Ok(stdout.flush()?)
     }
 
     /// Says what to know of the recorded run before something is compared with it.
@@ -280,60 +269,6 @@ impl Report {
         writeln!(out, "{line}")?;
         Ok(out.flush()?)
     }
-}
-
-/// The first row: with what the others are compared.
-fn recorded_row(recorded: &Recorded) -> Vec<String> {
-    let mut row = vec!["recorded".to_string()];
-    row.resize(HEAD.len(), "-".into());
-    row[TIME_AT] = format!("{:.3} s", recorded.seconds);
-    if let Some(user_s) = recorded.user_s {
-        row[USER_AT] = format!("{user_s:.3} s");
-    }
-    row
-}
-
-/// By how much a prediction is more or less than recorded.
-fn change(one: &Prediction, recorded: &Recorded) -> String {
-    let (low, high) = spread(&one.runs);
-    match one.change(recorded) {
-        None => "-".into(),
-        Some(_) if one.runs.len() > 1 && (low..=high).contains(&recorded.seconds) => {
-            "within spread".into()
-        }
-        Some(change) => format!("{:+.1}%", change * 100.0),
-    }
-}
-
-fn row(one: &Prediction, recorded: &Recorded) -> Vec<String> {
-    let limits = limits_in_words(&one.configuration.limits);
-    let mut row = vec![
-        one.configuration.place.to_string(),
-        one.memory(),
-        limits,
-        one.by.name().into(),
-        one.method.into(),
-    ];
-    let times = |runs: &[Measured]| {
-        let (low, high) = spread(runs);
-        median(runs).map_or("-".into(), |run| match runs.len() {
-            1 => format!("{:.3} s", run.seconds),
-            _ => format!("{:.3} s ({low:.3} to {high:.3})", run.seconds),
-        })
-    };
-    row.push(times(&one.runs));
-    row.push(change(one, recorded));
-    match median(&one.runs) {
-        Some(run) => row.extend([
-            format!("{:.3} s", run.user_s),
-            format!("{:.3} s", run.system_s),
-            show_size(run.allocated_bytes),
-        ]),
-        None => row.extend(["-".into(), "-".into(), "-".into()]),
-    }
-    row.push(times(&one.actual));
-    row.push(one.error().map_or("-".into(), |error| format!("{:+.1}%", error * 100.0)));
-    row
 }
 
 /// What the table has no room for.
@@ -463,12 +398,13 @@ fn measured(json: &mut Json<'_>, runs: &[Measured]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use predict::Place;
 
     use super::*;
 
-    fn prediction(on: &str, seconds: &[f64]) -> Prediction {
+    /// Returns a prediction of runs of these lengths.
+    pub fn prediction(on: &str, seconds: &[f64]) -> Prediction {
         let place = Place::parse(on).expect("a place");
         let configuration = Configuration { place, memory: None, limits: Limits::default() };
         let mut one = Prediction::new(configuration, Means::None, "replay");
@@ -478,7 +414,8 @@ mod tests {
         one
     }
 
-    fn report(predictions: Vec<Prediction>) -> Report {
+    /// Returns a report about a recorded run of two seconds.
+    pub fn report(predictions: Vec<Prediction>) -> Report {
         let waited_s = 0.5;
         let recorded = Recorded {
             seconds: 2.0,
@@ -497,20 +434,6 @@ mod tests {
         report.about_recorded(&mut out).unwrap();
         report.without_difference(&mut out).unwrap();
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn the_recorded_run_comes_first_and_others_are_compared_with_it() {
-        let row = recorded_row(&report(Vec::new()).recorded);
-        assert_eq!((&row[0][..], &row[TIME_AT][..]), ("recorded", "2.000 s"));
-        assert_eq!((HEAD[TIME_AT], HEAD[USER_AT], &row[USER_AT][..]), ("time", "user", "0.500 s"));
-        let recorded = report(Vec::new()).recorded;
-        let change = |seconds: &[f64]| super::change(&prediction("tmpfs", seconds), &recorded);
-        assert_eq!(change(&[2.2, 2.3, 2.4]), "+15.0%");
-        assert_eq!(change(&[1.9, 2.0, 2.4]), "within spread");
-        assert_eq!(change(&[1.0]), "-50.0%");
-        assert_eq!(change(&[]), "-");
-        assert_eq!(super::row(&prediction("tmpfs", &[1.0]), &recorded).len(), HEAD.len());
     }
 
     #[test]

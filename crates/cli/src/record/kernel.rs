@@ -147,10 +147,8 @@ impl Signals {
 
     /// Waits for one. Returns false if none has come in time.
     fn wait(&self, time: Duration) -> bool {
-        let time = libc::timespec {
-            tv_sec: time.as_secs() as libc::time_t,
-            tv_nsec: time.subsec_nanos().into(),
-        };
+        let time =
+            libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         // SAFETY: the set and the time live as long as the call; no information is asked for.
         unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const time) > 0 }
     }

@@ -48,7 +48,9 @@ fn start_loopback() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = libc::IFF_UP as i16;
     // SAFETY: the kernel reads a struct of ours.
-    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
+    match unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as libc::Ioctl, &raw const request)
+    } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

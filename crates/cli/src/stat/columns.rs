@@ -36,6 +36,8 @@ pub struct Shown {
 enum Give {
     /// Its cells are cut.
     Cut,
+    /// They are cut where nothing else can give way: names of calls.
+    CutLast,
     /// Its bars are drawn shorter.
     Shorten,
     /// It is left out.
@@ -64,32 +66,46 @@ pub fn lay_out(
             (Shown { at, width, is_left }, give(rows, at))
         })
         .collect();
-    if let Some((_, first)) = columns.first_mut()
+    // What names the rows stays.
+    if let Some((shown, first)) = columns.first_mut()
         && *first == Give::LeaveOut
     {
-        *first = Give::Stay;
+        let is_word = rows.iter().any(|row| matches!(row[shown.at], Cell::Word(_)));
+        *first = if is_word { Give::CutLast } else { Give::Stay };
     }
     let names =
         columns.iter().filter(|(shown, give)| *give == Give::Cut && shown.width > NAMES_LEAST);
     let name_least = if names.count() > 2 { NAMES_LEAST } else { NAME_LEAST };
     let mut left_out = Vec::new();
     if let Some(limit) = limit {
-        while least(&columns, name_least) > limit {
+        let is_further = |at: usize| table.columns[at].is_further;
+        while least(&columns, [name_least, usize::MAX]) > limit {
+            let Some(place) = columns.iter().rposition(|(shown, _)| is_further(shown.at)) else {
+                break;
+            };
+            left_out.push(columns.remove(place).0.at);
+        }
+        // The others only where names as short as they may be make no room for them.
+        while least(&columns, [NAME_SHORT; 2]) > limit {
             let Some(place) = columns.iter().rposition(|(_, give)| *give == Give::LeaveOut) else {
                 break;
             };
-            left_out.push(table.columns[columns.remove(place).0.at].title.trim());
+            left_out.push(columns.remove(place).0.at);
         }
         narrow(&mut columns, limit, name_least);
     }
-    left_out.reverse();
+    left_out.sort();
+    let titles = left_out.into_iter().map(|at| table.columns[at].title.trim());
+    let left_out = titles.filter(|title| !title.is_empty()).collect();
     Layout { shown: columns.into_iter().map(|(shown, _)| shown).collect(), left_out }
 }
 
-/// Returns the width of a table whose names and bars are as short as they may be.
-fn least(columns: &[(Shown, Give)], name_least: usize) -> usize {
+/// Returns the width of a table whose bars are as short as they may be, and whose names, and words that
+/// name rows, have so many characters at most.
+fn least(columns: &[(Shown, Give)], [name, word]: [usize; 2]) -> usize {
     let least_of = |(shown, give): &(Shown, Give)| match give {
-        Give::Cut => shown.width.min(name_least),
+        Give::Cut => shown.width.min(name),
+        Give::CutLast => shown.width.min(word),
         Give::Shorten => shown.width.min(BAR_LEAST),
         Give::LeaveOut | Give::Stay => shown.width,
     };
@@ -98,9 +114,12 @@ fn least(columns: &[(Shown, Give)], name_least: usize) -> usize {
 
 /// Shortens bars, then names, until the table fits: always the longest of them.
 fn narrow(columns: &mut [(Shown, Give)], limit: usize, name_least: usize) {
-    for (kind, floor) in
-        [(Give::Shorten, BAR_LEAST), (Give::Cut, name_least), (Give::Cut, NAME_SHORT)]
-    {
+    for (kind, floor) in [
+        (Give::Shorten, BAR_LEAST),
+        (Give::Cut, name_least),
+        (Give::Cut, NAME_SHORT),
+        (Give::CutLast, NAME_SHORT),
+    ] {
         let width: usize = columns.iter().map(|(shown, _)| GAP + shown.width).sum();
         for _ in limit..width {
             let ours = columns.iter_mut().filter(|(_, give)| *give == kind);
@@ -159,46 +178,4 @@ pub fn is_blank(cell: &Cell) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table() -> Table {
-        let columns = [("count", "count"), ("bar", " "), ("more", "more"), ("path", "file")];
-        let mut table = Table::new("t", "T", &columns);
-        let name = Cell::Name(vec![b'a'; 60]);
-        table.row(vec![Cell::Count(1), Cell::Bar(0.5), Cell::Bytes(100), name]);
-        table
-    }
-
-    fn lay(limit: Option<usize>) -> (Vec<usize>, Vec<usize>, Vec<&'static str>) {
-        let table = table();
-        let natural = |cell: &Cell| match cell {
-            Cell::Name(name) => name.len(),
-            Cell::Bar(_) => 40,
-            _ => 10,
-        };
-        let layout = lay_out(&table, &table.rows, &natural, limit);
-        let (at, width) = layout.shown.iter().map(|shown| (shown.at, shown.width)).unzip();
-        (at, width, layout.left_out)
-    }
-
-    #[test]
-    fn bars_give_way_before_names_and_those_before_columns() {
-        assert_eq!(lay(None), (vec![0, 1, 2, 3], vec![10, 40, 10, 60], vec![]));
-        assert_eq!(lay(Some(120)).1, [10, 32, 10, 60]);
-        assert_eq!(lay(Some(80)).1, [10, 10, 10, 42]);
-        assert_eq!(lay(Some(56)), (vec![0, 1, 3], vec![10, 10, 30], vec!["more"]));
-        // What cannot give way stays, however narrow the terminal is.
-        assert_eq!(lay(Some(10)).1, [10, 10, 10]);
-    }
-
-    #[test]
-    fn a_table_of_zeros_says_nothing() {
-        let mut table = Table::new("t", "T", &[("at", "from"), ("count", "count")]);
-        assert!(says_nothing(&table));
-        table.row(vec![Cell::At(5), Cell::Count(0)]);
-        assert!(says_nothing(&table));
-        table.row(vec![Cell::At(6), Cell::Count(1)]);
-        assert!(!says_nothing(&table));
-    }
-}
+pub mod tests;

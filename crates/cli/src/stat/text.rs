@@ -81,7 +81,8 @@ fn heading(out: &mut impl Write, title: &str, look: Look) -> io::Result<()> {
     if look.is_coloured { writeln!(out, "\x1b[1m{title}\x1b[0m") } else { writeln!(out, "{title}") }
 }
 
-fn table(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
+/// Writes the columns and rows of a table.
+pub fn table(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
     let rows_shown = look.rows.unwrap_or(ROWS_SHOWN);
     let limit = look.limit.unwrap_or(if table.fixed { usize::MAX } else { rows_shown });
     let rows = &table.rows[..table.rows.len().min(limit)];
@@ -98,7 +99,8 @@ fn table(out: &mut impl Write, table: &Table, look: Look) -> io::Result<()> {
         writeln!(out, "  ... and {} more: --limit shows them", show_count(more as u64))?;
     }
     if !layout.left_out.is_empty() {
-        wrapped(out, "  ", &format!("no room for {}: --wide", layout.left_out.join(", ")), look)?;
+        let titles = layout.left_out.join(", ");
+        wrapped(out, "  ", &format!("(--wide also shows {titles})"), look)?;
     }
     Ok(())
 }

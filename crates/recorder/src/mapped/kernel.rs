@@ -227,6 +227,6 @@ fn descriptor(call: libc::c_long, first: RawFd, second: c_int) -> io::Result<Own
 
 fn ask<const WORDS: usize>(fd: RawFd, what: u64, request: &mut [u64; WORDS]) -> io::Result<usize> {
     // SAFETY: the request is as long as its number says, and what it points to outlives the call.
-    let done = unsafe { libc::ioctl(fd, what, request.as_mut_ptr()) };
+    let done = unsafe { libc::ioctl(fd, what as libc::Ioctl, request.as_mut_ptr()) };
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
 }

@@ -21,7 +21,7 @@ impl Maker {
             piece.and_then(|piece| batch.one_stretch(piece)?.as_chunks::<8>().0.first_chunk());
         let Some([soft, hard]) = words else { return false };
         limits::take(
-            call.values[usize::from(resource)] as u32,
+            call.values[usize::from(resource)] as limits::Resource,
             u64::from_le_bytes(*soft),
             u64::from_le_bytes(*hard),
         );

@@ -169,12 +169,13 @@ fn keep(options: &Options, mut line: UnixStream, command: Pid, body: impl FnOnce
 fn close_all_but(line: &UnixStream) {
     use std::os::fd::AsRawFd;
     let kept = line.as_raw_fd() as u32;
-    // SAFETY: nothing in this process uses a descriptor any more, except the kept one.
-    unsafe {
-        libc::close_range(kept + 1, u32::MAX, 0);
-        if kept > 0 {
-            libc::close_range(0, kept - 1, 0);
-        }
+    let close = |first: u32, last: u32| {
+        // SAFETY: nothing in this process uses a descriptor any more, except the kept one.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }
+    };
+    close(kept + 1, u32::MAX);
+    if kept > 0 {
+        close(0, kept - 1);
     }
 }
 

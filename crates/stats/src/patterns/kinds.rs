@@ -251,7 +251,7 @@ impl FindingKind {
                 "own_waits",
                 "Own code without a CPU",
                 "Between calls, but most of that not computing: memory is touched for the first time, \
-                 mapped files come from the disk, or others have the CPU. `record --kernel` tells which.",
+                 mapped files come from the disk, or others have the CPU. `record --kernel` shows which.",
                 "the machine was busy with something else",
                 "reenact stat threads TRACE",
                 Confidence::Medium,

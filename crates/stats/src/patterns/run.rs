@@ -520,7 +520,7 @@ impl Run {
         is_much.then(|| {
             format!(
                 "{} waited {} in {} for {}, which {does} more slowly; while that works, its work is \
-                 told as the cost, and not the wait",
+                 counted as the cost, and not the wait",
                 shown((&waits.0, waits.1)),
                 show_time(often.ns),
                 counted(often.count, "call", "calls"),

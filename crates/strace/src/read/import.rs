@@ -288,7 +288,7 @@ impl Import {
             (id(Id::Group, self.settings.gid), id(Id::EffectiveGroup, self.settings.gid));
         let assumed = &mut self.done.assumed;
         if survey.cwd.is_none() {
-            assumed.push("the program began in / (strace -y tells the directory)".into());
+            assumed.push("the program began in / (strace -y shows the directory)".into());
         }
         if survey.umask.is_none() {
             assumed.push(format!("its umask was {UMASK_USUAL:03o}"));
