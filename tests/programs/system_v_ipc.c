@@ -34,6 +34,12 @@ int main(int argc, char **argv) {
     EXPECT("semop", 0, DATA(ops, sizeof ops));
     CHECK(semctl(semaphores, 0, GETVAL) == 3);
     EXPECT("semctl", 3, TEXT("GETVAL"));
+    unsigned short values[2], others[2] = {5, 6};
+    CHECK(semctl(semaphores, 0, GETALL, values) == 0);
+    CHECK(values[0] == 3 && values[1] == 1);
+    EXPECT("semctl", 0, TEXT("GETALL"), DATA(values, sizeof values));
+    CHECK(semctl(semaphores, 0, SETALL, others) == 0);
+    EXPECT("semctl", 0, TEXT("SETALL"), DATA(others, sizeof others));
     CHECK(semctl(semaphores, 0, IPC_RMID) == 0);
 
     int segment = shmget(IPC_PRIVATE, 8192, IPC_CREAT | 0600);

@@ -27,13 +27,13 @@ use crate::named::Named;
 use crate::network::{Network, Player};
 use crate::pace::{Pace, Step};
 use crate::processes::{self, Processes};
+use crate::reasons::{Interrupted, why_otherwise};
 use crate::reply::{give_path, give_signals};
 use crate::shadows::Shadows;
 use crate::streams::{Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::Stimuli;
 use crate::words::{raw, told};
-use evidence::{Interrupted, why_otherwise};
 
 mod another;
 mod evidence;

@@ -28,6 +28,7 @@ mod network;
 mod pace;
 mod ports;
 mod processes;
+mod reasons;
 mod reply;
 mod sent;
 mod shadows;

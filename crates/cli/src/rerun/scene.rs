@@ -6,11 +6,11 @@ use render::json::Json;
 use render::lines::{self, Look};
 use render::text::Style;
 use rerun::{Divergence, Reason};
-use stats::chains::{Chains, Spelled};
+use stats::chains::Chains;
 use trace::Trace;
 use trace::event::{EventKind, Preamble};
 
-use super::standing::Standing;
+use super::standing::{Standing, spelled};
 
 /// Number of calls before the one that differs which are shown.
 const BEFORE: usize = 6;
@@ -148,13 +148,6 @@ fn of_machine(recorded: &Preamble, here: &Machine, found: &Divergence) -> Vec<St
         all.push(format!("it was recorded by another version of reenact ({was})"));
     }
     all
-}
-
-/// A place in the program in a line.
-pub fn spelled(of: &Spelled) -> String {
-    let function = escaped(of.function.as_deref().unwrap_or("?").as_bytes());
-    let line = of.line.iter().map(|line| format!(" at {}", escaped(line.as_bytes())));
-    format!("{function}{} [{}]", line.collect::<String>(), escaped(&of.place))
 }
 
 /// The recorded id of a thread.

@@ -7,10 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use recorder::callers_of;
+use render::escape::escaped;
 use rerun::Stood;
 use stats::chains::{Chains, Spelled};
-
-use super::scene::spelled;
 
 /// Maximum size of a file of code that is looked through, and number of files.
 const FILE_MAX: u64 = 512 << 20;
@@ -92,4 +91,11 @@ impl Standing {
             format!("its code asks the processor, which no call gives: {}{more}", places.join(", "))
         })
     }
+}
+
+/// A place in the program in a line.
+pub fn spelled(of: &Spelled) -> String {
+    let function = escaped(of.function.as_deref().unwrap_or("?").as_bytes());
+    let line = of.line.iter().map(|line| format!(" at {}", escaped(line.as_bytes())));
+    format!("{function}{} [{}]", line.collect::<String>(), escaped(&of.place))
 }

@@ -22,8 +22,6 @@ const PIECE: u64 = 1 << 20;
 /// How many zeros are written at most, where the file system makes no holes.
 const CLEARED_MAX: u64 = 1 << 30;
 
-/// How names begin.
-const PREFIX: &str = "reenact-rerun-";
 /// How often another directory is made if one was taken away.
 const TRIES: u32 = 8;
 
@@ -48,7 +46,7 @@ impl Place {
         let mut tries = 0..TRIES;
         let (around, dir) = loop {
             let mut named = tempfile::Builder::new();
-            named.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
+            named.prefix(stale::PREFIX).permissions(Permissions::from_mode(0o700));
             let around = named.tempdir_in(parent)?;
             let mut open = std::fs::OpenOptions::new();
             open.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
@@ -224,6 +222,9 @@ fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -278,5 +279,62 @@ mod tests {
         assert_eq!(found[10..13], bytes[2..5]);
         assert!(found[13..2_500_008].iter().all(|byte| *byte == 0));
         assert_eq!(found[2_500_008..], bytes[2_500_000..2_900_000]);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let make = |name: &str, mode: u32| {
+            fs::create_dir(at(name)).unwrap();
+            fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let living = Place::below(parent.path()).unwrap();
+        living.make(1).unwrap();
+        for (name, mode) in [
+            ("reenact-rerun-left", 0o700),
+            ("reenact-rerun-open", 0o755),
+            ("reenact-rerun-full", 0o700),
+            ("another", 0o700),
+            ("target", 0o700),
+        ] {
+            make(name, mode);
+            fs::write(at(name).join("7"), b"x").unwrap();
+        }
+        fs::write(at("reenact-rerun-full").join("kept"), b"x").unwrap();
+        fs::write(at("reenact-rerun-file"), b"x").unwrap();
+        symlink(at("target"), at("reenact-rerun-link")).unwrap();
+        stale::remove(parent.path());
+        assert!(!at("reenact-rerun-left").exists());
+        for kept in [
+            "reenact-rerun-open/7",
+            "reenact-rerun-full/kept",
+            "reenact-rerun-file",
+            "reenact-rerun-link",
+            "another/7",
+            "target/7",
+        ] {
+            assert!(at(kept).exists(), "{kept}");
+        }
+        assert!(living.open(1).is_ok() && living.named().exists());
+        let name = living.named().to_path_buf();
+        // As if it was killed.
+        let Place { around, dir, .. } = living;
+        let _ = around.keep();
+        drop(dir);
+        stale::remove(parent.path());
+        assert!(!name.exists());
+    }
+
+    #[test]
+    fn who_finds_its_directory_taken_makes_another() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = Place::below(parent.path()).unwrap();
+        let open = || OwnedFd::from(File::open(place.named()).unwrap());
+        assert!(!stale::claim(&open()), "somebody holds it");
+        let other = tempfile::tempdir_in(parent.path()).unwrap();
+        let dir = OwnedFd::from(File::open(other.path()).unwrap());
+        other.close().unwrap();
+        assert!(!stale::claim(&dir), "it is gone");
     }
 }

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::PREFIX;
-
+/// How names begin.
+pub(super) const PREFIX: &str = "reenact-rerun-";
 /// Most entries that are looked at, most directories that are removed at a time, and most files in each.
 const ENTRIES_MAX: usize = 1 << 16;
 const REMOVED_MAX: usize = 64;
@@ -82,70 +82,5 @@ fn stat(dir: &OwnedFd) -> Option<libc::stat> {
     unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         (libc::fstat(dir.as_raw_fd(), &raw mut stat) == 0).then_some(stat)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    use super::super::Place;
-    use super::*;
-
-    #[test]
-    fn what_nobody_holds_is_removed() {
-        let parent = tempfile::tempdir().unwrap();
-        let at = |name: &str| parent.path().join(name);
-        let make = |name: &str, mode: u32| {
-            fs::create_dir(at(name)).unwrap();
-            fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();
-        };
-        let living = Place::below(parent.path()).unwrap();
-        living.make(1).unwrap();
-        for (name, mode) in [
-            ("reenact-rerun-left", 0o700),
-            ("reenact-rerun-open", 0o755),
-            ("reenact-rerun-full", 0o700),
-            ("another", 0o700),
-            ("target", 0o700),
-        ] {
-            make(name, mode);
-            fs::write(at(name).join("7"), b"x").unwrap();
-        }
-        fs::write(at("reenact-rerun-full").join("kept"), b"x").unwrap();
-        fs::write(at("reenact-rerun-file"), b"x").unwrap();
-        symlink(at("target"), at("reenact-rerun-link")).unwrap();
-        remove(parent.path());
-        assert!(!at("reenact-rerun-left").exists());
-        for kept in [
-            "reenact-rerun-open/7",
-            "reenact-rerun-full/kept",
-            "reenact-rerun-file",
-            "reenact-rerun-link",
-            "another/7",
-            "target/7",
-        ] {
-            assert!(at(kept).exists(), "{kept}");
-        }
-        assert!(living.open(1).is_ok() && living.named().exists());
-        let name = living.named().to_path_buf();
-        // As if it was killed.
-        let Place { around, dir, .. } = living;
-        let _ = around.keep();
-        drop(dir);
-        remove(parent.path());
-        assert!(!name.exists());
-    }
-
-    #[test]
-    fn who_finds_its_directory_taken_makes_another() {
-        let parent = tempfile::tempdir().unwrap();
-        let place = Place::below(parent.path()).unwrap();
-        let open = || OwnedFd::from(fs::File::open(place.named()).unwrap());
-        assert!(!claim(&open()), "somebody holds it");
-        let other = tempfile::tempdir_in(parent.path()).unwrap();
-        let dir = OwnedFd::from(fs::File::open(other.path()).unwrap());
-        other.close().unwrap();
-        assert!(!claim(&dir), "it is gone");
     }
 }
