@@ -199,7 +199,8 @@ fn views_have(
     let all = columns.iter().chain(others).map(|(view, _)| *view);
     let mut all: Vec<&str> = all.collect();
     let mut views = views(stage, place)?;
-    (all.sort_unstable(), views.sort_unstable());
+    all.sort_unstable();
+    views.sort_unstable();
     ensure!(all == views, "the views are {views:?}, and columns are those of {all:?}");
     for (view, tables) in columns {
         let screen = fits(stage, place, &["stat", view, trace])?;

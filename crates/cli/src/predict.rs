@@ -209,7 +209,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     }
     let failures = report.predictions.iter().filter(|one| !one.is_there()).count();
-    let printed = if args.json { report.json() } else { report.text(args.wide) };
+    let table = table::table(&report.recorded, &report.predictions);
+    let printed = if args.json { report.json() } else { report.text(&table, args.wide) };
     let verdict = match failures {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::Failed(format!(

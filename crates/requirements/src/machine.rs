@@ -261,7 +261,7 @@ fn directory() -> Check {
     let free = (stat.f_bavail).saturating_mul(stat.f_bsize as u64);
     // SAFETY: the path is a NUL-terminated string.
     let writable = unsafe { libc::access(here.as_ptr(), libc::W_OK) } == 0;
-    directory_of(name, stat.f_type as i64, free, writable)
+    directory_of(name, stat.f_type as _, free, writable)
 }
 
 fn directory_of(name: &'static str, magic: i64, free: u64, writable: bool) -> Check {

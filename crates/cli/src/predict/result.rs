@@ -7,9 +7,9 @@ use predict::{Configuration, Limits, Measured};
 use render::amounts::{show_size, show_time};
 use render::json::{Json, text};
 use stats::same_device;
+use stats::sheet::Table;
 
 use super::recorded::Recorded;
-use super::table::table;
 use crate::failure::Failure;
 use crate::stat::text::Look;
 use crate::units::{size_word, time_word};
@@ -163,12 +163,12 @@ pub struct Report {
 
 impl Report {
     /// Prints the table, and below it what it has no room for.
-    pub fn text(&self, wide: bool) -> Result<(), Failure> {
+    pub fn text(&self, table: &Table, wide: bool) -> Result<(), Failure> {
         let width = terminal::width();
         let mut out = Vec::new();
         writeln!(out, "page cache {} at first", self.cache)?;
         let look = Look { width: width.filter(|_| !wide), ..Look::default() };
-        stat::text::table(&mut out, &table(&self.recorded, &self.predictions), look)?;
+        stat::text::table(&mut out, table, look)?;
         let mut below = Vec::new();
         self.about_recorded(&mut below)?;
         for one in &self.predictions {

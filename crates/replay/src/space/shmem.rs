@@ -49,7 +49,7 @@ pub fn device_in_memory(fd: i32) -> Option<u64> {
     unsafe {
         let (mut of, mut stat): (libc::statfs, libc::stat) = std::mem::zeroed();
         let told = libc::fstatfs(fd, &raw mut of) == 0 && libc::fstat(fd, &raw mut stat) == 0;
-        (told && IN_MEMORY.contains(&(of.f_type as i64))).then_some(stat.st_dev)
+        (told && IN_MEMORY.contains(&(of.f_type as _))).then_some(stat.st_dev)
     }
 }
 
