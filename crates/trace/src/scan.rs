@@ -48,6 +48,8 @@ pub struct Scan {
     pub unknown: u64,
     /// END, once it was read.
     pub end: Option<End>,
+    /// Where END begins, until the trailer was read that says so.
+    untold_end: Option<u64>,
     /// Parts that were skipped.
     pub damage: Vec<Damage>,
     /// Offset up to which the file was scanned.
@@ -92,6 +94,18 @@ impl Scan {
                 }
             }
         }
+        self.read_trailer(source)
+    }
+
+    fn read_trailer(&mut self, source: &Source) -> Result<(), ReadError> {
+        let mut trailer = [0; TRAILER_BYTES];
+        if self.untold_end.is_some() && self.len - self.at >= TRAILER_BYTES as u64 {
+            source.read(self.at, &mut trailer)?;
+            if end_offset(&trailer) == self.untold_end {
+                self.at += TRAILER_BYTES as u64;
+                self.untold_end = None;
+            }
+        }
         Ok(())
     }
 
@@ -102,7 +116,8 @@ impl Scan {
         };
         match (self.lost_since, &self.end) {
             (Some((offset, what)), _) => tail(offset, what),
-            (None, Some(_)) if self.at == self.len => None,
+            (None, Some(_)) if self.at == self.len && self.untold_end.is_none() => None,
+            (None, Some(_)) if self.at == self.len => tail(self.at, "the trailer is missing"),
             (None, Some(_)) => tail(self.at, "bytes follow the end of the trace"),
             (None, None) if self.at >= self.len => {
                 tail(self.len, "the trace was not ended: what came after was not written")
@@ -116,14 +131,7 @@ impl Scan {
         if head.kind == kind::END {
             match read_payload(source, &head).and_then(|payload| end_of(&payload, head.offset)) {
                 Ok(end) => {
-                    self.end = Some(end);
-                    let mut trailer = [0; TRAILER_BYTES];
-                    if self.len - self.at >= TRAILER_BYTES as u64 {
-                        source.read(self.at, &mut trailer)?;
-                        if end_offset(&trailer) == Some(head.offset) {
-                            self.at += TRAILER_BYTES as u64;
-                        }
-                    }
+                    (self.end, self.untold_end) = (Some(end), Some(head.offset));
                 }
                 Err(error) => self.note(&head, &error),
             }

@@ -46,7 +46,8 @@ fn a_trace_cut_off_anywhere_is_read_up_to_there() {
     let all = events(&open(&whole));
     let blocks = open(&whole).blocks().to_vec();
     let mut random = sample::Random(1);
-    let cuts = blocks.iter().map(|head| head.offset as usize).chain([whole.len() - 1]);
+    let cuts =
+        blocks.iter().map(|head| head.offset as usize).chain([whole.len() - 1, whole.len() - 16]);
     let mut cuts: Vec<usize> = cuts.collect();
     cuts.extend((0..100).map(|_| random.below(whole.len())));
     let after_preamble = blocks[0].offset as usize;
