@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use model::{Contents, Moment, World};
+use model::{Conditions, Contents, Moment, World};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet_export::{Export, Options};
 use syscalls::record::{RESULT, data_flag};
@@ -189,6 +189,7 @@ fn nonsense_becomes_rows() {
             run: "hostile".into(),
             force: false,
             content: true,
+            conditions: Conditions::default(),
         };
         let root = options.root.clone();
         let mut export = Export::new(&trace, options).unwrap();

@@ -1,6 +1,6 @@
 //! One row is enough for a kind of event: it is in the table of events.
 
-use model::{InlineOnly, Moment, World};
+use model::{Conditions, InlineOnly, Moment, World};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet_export::{Export, Options};
 use trace::event::FieldValue;
@@ -29,7 +29,8 @@ fn one_row_is_enough() {
 
     let root = dir.path().join("tables");
     let run = "run".to_string();
-    let options = Options { root: root.clone(), run, force: false, content: true };
+    let conditions = Conditions::default();
+    let options = Options { root: root.clone(), run, force: false, content: true, conditions };
     let mut export = Export::new(&trace, options).unwrap();
     let values = vec![FieldValue::Unsigned(4096)];
     let event = Event::new(1, 5, EventKind::Other(OtherEvent { row: &LATER, values }));
