@@ -1,4 +1,4 @@
-# Random writes with a sync after each sixteenth.
+# Random writes with a sync after each fourth.
 # first: syncs
 # may: writing reading duplicate_content
 # never: computes
@@ -9,7 +9,7 @@ prepare() {
 }
 
 run() {
-    fio --name=j --filename=f --size=16M --bs=4k --rw=randwrite --fsync=16 --ioengine=psync --thread > fio.log
+    fio --name=j --filename=f --size=16M --bs=4k --rw=randwrite --fsync=4 --ioengine=psync --thread > fio.log
 }
 
 "$1"
