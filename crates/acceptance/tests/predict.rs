@@ -331,6 +331,14 @@ fn on_a_fresh_image(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let one = recorded.predicted(stage, &more)?;
     ensure!(exactly_one(&one)?["on"] == "ext4", "{one:?}");
     nothing_is_left(&recorded.place)?;
+    // One that was just made is fast for that alone: with another one beside it that is seen.
+    for (on, is_said) in [(&["--on", "ext4"][..], true), (&["--on", "ext4", "--on", "."], false)] {
+        let mut command = recorded.place.command(&stage.reenact);
+        command.arg("predict").args(on).args(["--images", ".", "--image-size", "256M"]);
+        command.args(["--repeat", "1"]).arg(&recorded.trace);
+        let text = recorded.place.run(&mut command)?.success("predict")?.text();
+        ensure!(text.contains("was just made") == is_said, "{on:?}: {text}");
+    }
     // A disk image of the user's: it stays as it is.
     let image = recorded.place.work().join("mine.img");
     let made = fs::File::create(&image).and_then(|file| file.set_len(64 << 20));

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use predict::Place;
 use predict::run::Means;
 use predict::{Configuration, Limits, Measured};
 use render::amounts::{show_size, show_time};
@@ -220,6 +221,14 @@ impl Report {
         let single = self.predictions.iter().filter(|one| one.runs.len() == 1).count();
         if single > 1 {
             let text = "one run each: whether a difference is more than chance is not known; --repeat 3 says";
+            writeln!(out, "{text}")?;
+        }
+        let mut places = self.predictions.iter().map(|one| &one.configuration.place);
+        if let Some(place @ Place::Fresh(_)) = places.next()
+            && places.all(|other| other == place)
+        {
+            let text = "a file system that was just made may be faster than the one of the recording, whatever \
+                        its kind: another `--on`, of that kind, says what the kind itself changes";
             writeln!(out, "{text}")?;
         }
         Ok(())
