@@ -430,7 +430,7 @@ impl Run {
         let (call, call_ns) = by_call
             .max_by_key(|((_, nr), ns)| (**ns, Reverse(*nr)))
             .map_or((String::new(), 0), |((_, nr), ns)| (crate::call_name(*nr).to_string(), *ns));
-        if matches!(activity, Activity::Memory | Activity::Other) {
+        if matches!(activity, Activity::Memory | Activity::Other | Activity::Metadata) {
             evidence.push_str(&format!(", {} of that in {call}", percent(ratio(call_ns, of.ns))));
         }
         if of.bytes > 0 {
