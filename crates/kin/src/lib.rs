@@ -312,13 +312,7 @@ impl Kin {
                 return Some(found);
             }
         }
-        // What cannot be looked into is ours only if it hides from its own user.
-        let own = own_credentials().uids[1];
-        let may_be = |found: &Found| match found.relation {
-            Relation::Ours => true,
-            _ => status::read(found.pid).is_some_and(|s| s.credentials.uids.contains(&own)),
-        };
-        let mut guesses = others.into_iter().filter_map(|pid| ours(pid).filter(may_be));
+        let mut guesses = others.into_iter().filter_map(|pid| ours(pid).filter(may_be_ours));
         let found = guesses.next()?;
         let found = match found.relation {
             Relation::Ours => found,
@@ -327,13 +321,14 @@ impl Kin {
         Some(Found { is_guess: true, ..found })
     }
 
-    /// The living processes that have one of these ids in some pid namespace, ours or one below it.
+    /// The living processes that are or may be ours and have one of these ids in some pid namespace,
+    /// ours or one below it.
     pub fn all_with(&self, ids: &[u32]) -> impl Iterator<Item = Found> {
         let is_one = |id: &i32| ids.contains(&id.cast_unsigned());
         let lives = move |pid: &i32| {
             status::read(*pid).is_some_and(|status| !status.dead && status.ids.iter().any(is_one))
         };
-        numbers_in("/proc").filter(lives).filter_map(|pid| self.find(pid))
+        numbers_in("/proc").filter(lives).filter_map(|pid| self.find(pid).filter(may_be_ours))
     }
 
     /// Notes the id in our namespace of the process with this number, and whether it is certain.
@@ -362,6 +357,19 @@ impl Kin {
             status.is_some_and(|s| s.innermost() == Some(inner) && s.process == pid)
         };
         is_it(&pid).then_some(pid).or_else(|| numbers_in(&format!("/proc/{pid}/task")).find(is_it))
+    }
+}
+
+/// Whether a process is ours, or cannot be looked into and hides from its own user: those of other
+/// users hide from everybody.
+fn may_be_ours(found: &Found) -> bool {
+    match found.relation {
+        Relation::Ours => true,
+        Relation::Stranger | Relation::Gone => false,
+        Relation::Unproven => {
+            let own = own_credentials().uids[1];
+            status::read(found.pid).is_some_and(|s| s.credentials.uids.contains(&own))
+        }
     }
 }
 
@@ -444,14 +452,14 @@ mod tests {
     }
 
     #[test]
-    fn all_that_have_an_id_are_told_and_whose_they_are() {
+    fn those_of_ours_that_have_an_id_are_told() {
         let kin = Kin::default();
         let mut one = child(&mut Command::new("cat"));
         let pid = one.id() as i32;
         let relations = || {
             kin.all_with(&[0, pid.cast_unsigned()]).map(|found| found.relation).collect::<Vec<_>>()
         };
-        assert_eq!(relations(), [Relation::Stranger]);
+        assert_eq!(relations(), [], "a stranger");
         kin.add(pid);
         assert_eq!(relations(), [Relation::Ours]);
         one.kill().unwrap();

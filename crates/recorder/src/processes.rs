@@ -283,10 +283,8 @@ impl Processes {
 
     /// Whether one of our processes has one of these ids, in whichever pid namespace its maker lives.
     pub fn has_living(&self, ids: &[u32]) -> bool {
-        self.kin.all_with(ids).any(|found| match found.relation {
-            Relation::Ours => true,
-            Relation::Unproven => self.may_be_ours(found.pid.cast_unsigned()),
-            Relation::Stranger | Relation::Gone => false,
+        self.kin.all_with(ids).any(|found| {
+            found.relation == Relation::Ours || self.may_be_ours(found.pid.cast_unsigned())
         })
     }
 

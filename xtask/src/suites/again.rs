@@ -41,12 +41,12 @@ pub fn run(failed: &[Ended], variables: &[(&str, &str)], show: Show<'_>) -> Resu
 fn failed_tests(output: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let name = line.strip_prefix("test ")?.trim_end().strip_suffix(" ... FAILED")?;
-        // Some have their kind before them.
+        // Some have their kind before them, and the others as much room.
         let name = match name.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((_, name)) => name,
             None => name,
         };
-        Some(name.trim_end().to_string())
+        Some(name.trim().to_string())
     };
     output.lines().filter_map(of_line).collect()
 }
@@ -87,8 +87,8 @@ mod tests {
 
     #[test]
     fn names_of_failed_tests_are_read() {
-        let text = "test [needs gdb] root/a ... FAILED\ntest user/b ... FAILED\ntest c ... ok\n\
-                    test d   ... FAILED\nfailures:\n    user/b\n";
+        let text = "test [needs gdb] root/a ... FAILED\ntest             user/b ... FAILED\n\
+                    test c ... ok\ntest d   ... FAILED\nfailures:\n    user/b\n";
         assert_eq!(failed_tests(text), ["root/a", "user/b", "d"]);
     }
 

@@ -1,13 +1,16 @@
 //! Containers and namespaces of all kinds, with short-lived processes in them.
 
-use acceptance::place::{Place, Who, are_root};
-use acceptance::program::Need;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use acceptance::place::{PATIENCE, Place, Who, are_root, kill_group, wait};
+use acceptance::program::{self, Need};
 use acceptance::shown::Info;
 use acceptance::stage::Stage;
 use acceptance::trials::{self, Trials};
 use acceptance::{Complaint, ensure, tier};
 
-use crate::record;
+use crate::{appears, record};
 
 pub fn add(trials: &mut Trials) {
     for who in [Who::User, Who::Root] {
@@ -27,6 +30,13 @@ pub fn add(trials: &mut Trials) {
             trials.add(&format!("bwrap_{name}"), who, missing, check);
         }
     }
+    let has = trials::has(Need::UserNamespaces, Who::User);
+    let missing = match (has, are_root()) {
+        (false, _) => Some("user namespaces"),
+        (true, false) => Some("root beside the user"),
+        (true, true) => None,
+    };
+    trials.add("others_in_namespaces", Who::User, missing, others_in_namespaces);
     let missing = trials::missing(&["runc"]).or_else(|| (!are_root()).then_some("root"));
     trials.add("runc", Who::Root, missing, runc);
     for (name, needs, command) in
@@ -168,4 +178,33 @@ fn in_tree(stage: &Stage, who: Who, command: &str) -> Result<(), Complaint> {
         ensure!(info.processes > 20, "{} processes", info.processes);
     }
     Ok(())
+}
+
+/// Children are killed before they have begun, and processes of another user, which nobody may look
+/// into, get the ids that they had in namespaces of their own.
+fn others_in_namespaces(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = program::named("short_lives_in_namespaces")?.build(stage)?;
+    let trace = place.trace("others.rnt");
+    let script = "touch begun; until test -e others; do sleep 0.01; done; exec \"$0\" 1";
+    let words = ["sh", "-c", script, &binary.to_string_lossy()];
+    let mut command = record(stage, &place, &["-q"], &trace, &words);
+    let recorded = command.spawn().map_err(|error| error.to_string())?;
+    let others = appears(&place.work().join("begun")).and_then(|()| {
+        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 60 & done; touch others; wait";
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", "sh", "-c", script]);
+        unshare.current_dir(place.work()).process_group(0);
+        unshare.spawn().map_err(|error| format!("unshare: {error}"))
+    });
+    if others.is_err() {
+        kill_group(&recorded);
+    }
+    let status = wait(recorded, PATIENCE, "recorded");
+    let mut others = others?;
+    kill_group(&others);
+    others.wait().map_err(|error| error.to_string())?;
+    let status = status?;
+    ensure!(status.success(), "recorded: {status}");
+    Info::of(stage, &trace)?.must_be_complete()
 }
