@@ -1,4 +1,5 @@
-//! Rows as a stream: a thread goes through the trace and makes batches, as many as somebody takes.
+//! Rows as a stream: a thread goes through the trace and collects rows, as many as somebody takes, who
+//! makes arrays of them meanwhile.
 
 use std::any::Any;
 use std::io;
@@ -81,33 +82,19 @@ impl Request {
     /// Starts to read.
     pub fn start(self) -> io::Result<Reader> {
         let schema = self.schema();
+        let (columns, order) = self.columns();
         let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
         let is_left = Arc::new(AtomicBool::new(false));
-        let (left, shape) = (Arc::clone(&is_left), Arc::clone(&schema));
+        let left = Arc::clone(&is_left);
         thread::Builder::new()
             .name("reenact".into())
-            .spawn(move || self.send_all(&shape, &left, &sender))?;
-        Ok(Reader { schema, receiver, is_left })
+            .spawn(move || self.send_all(&left, &sender))?;
+        Ok(Reader { schema, columns, order, receiver, is_left })
     }
 
-    fn send_all(&self, schema: &SchemaRef, is_left: &AtomicBool, sender: &SyncSender<Made>) {
-        let (columns, order) = self.columns();
-        let mut failed = None;
-        let done = guarded(|| {
-            self.pass(is_left, &mut |rows| match arrow::batch(
-                rows,
-                &columns,
-                &order,
-                Arc::clone(schema),
-            ) {
-                Ok(batch) => sender.send(Ok(batch)).is_ok(),
-                Err(error) => {
-                    failed = Some(error.to_string());
-                    false
-                }
-            })
-        });
-        if let Some(failure) = failed.or(done.err()) {
+    fn send_all(&self, is_left: &AtomicBool, sender: &SyncSender<Made>) {
+        let done = guarded(|| self.pass(is_left, &mut |rows| sender.send(Ok(rows)).is_ok()));
+        if let Err(failure) = done {
             // Nobody may be there any more, who then does not need to know.
             let _ = sender.send(Err(failure));
         }
@@ -203,11 +190,13 @@ fn defect(panic: &(dyn Any + Send)) -> String {
     format!("a defect of reenact: {text}")
 }
 
-type Made = Result<RecordBatch, String>;
+type Made = Result<Batch, String>;
 
-/// The end of a stream that takes batches.
+/// The end of a stream that takes rows.
 pub struct Reader {
     schema: SchemaRef,
+    columns: Vec<Field>,
+    order: Vec<usize>,
     receiver: Receiver<Made>,
     is_left: Arc<AtomicBool>,
 }
@@ -216,7 +205,13 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let made = self.receiver.recv().ok()?;
+        let made = self.receiver.recv().ok()?.and_then(|rows| {
+            let schema = Arc::clone(&self.schema);
+            guarded(|| {
+                let batch = arrow::batch(rows, &self.columns, &self.order, schema);
+                batch.map_err(|error| error.to_string())
+            })
+        });
         Some(made.map_err(|error| ArrowError::ExternalError(error.into())))
     }
 }

@@ -94,20 +94,24 @@ fn equal(args: &Args, state: &FinalState) -> Result<ExitCode, Failure> {
     let (a, b) = (args.expected.display(), args.found.display());
     if state.compared == 0 && state.unverified_count > 0 {
         let what = "nothing could be compared: what is not verified says why";
-        let hint = match [&args.expected, &args.found].iter().all(|path| !path.is_dir()) {
-            true => "; `reenact diff` compares what two recorded programs did",
-            false => "",
-        };
+        let hint = of_two_recordings(args).unwrap_or_default();
         return Err(fail(&format!("{a} and {b}: {what}{hint}")));
     }
     if state.is_equal() {
         return Ok(ExitCode::SUCCESS);
     }
-    let hint = another_root(args, state).unwrap_or_default();
+    let hint = another_root(args, state).or_else(|| of_two_recordings(args).map(str::to_string));
+    let hint = hint.unwrap_or_default();
     Err(Failure::Different(format!(
         "{a} and {b} differ in {}{hint}",
         counted(state.different, "path", "paths")
     )))
+}
+
+/// Says what compares more of two recordings than the files that they left.
+fn of_two_recordings(args: &Args) -> Option<&'static str> {
+    let are_traces = [&args.expected, &args.found].iter().all(|path| !path.is_dir());
+    are_traces.then_some("; `reenact diff` compares what two recorded programs did")
 }
 
 /// Says what a directory stands for, where most of what a recording left is not in it.

@@ -35,6 +35,12 @@ pub fn in_shell<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Vec<u8> {
     line
 }
 
+/// Returns a command line quoted for a shell and escaped for a terminal.
+pub fn command_line<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> String {
+    let line = in_shell(words.into_iter().map(|word| escaped(word.as_ref())));
+    String::from_utf8_lossy(&line).into_owned()
+}
+
 /// Returns `bytes` with escapes.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::new();

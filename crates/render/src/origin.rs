@@ -4,7 +4,7 @@
 use trace::event::Preamble;
 
 use crate::amounts::show_size;
-use crate::escape::escaped;
+use crate::escape::command_line;
 
 const UNKNOWN: &str = "not known";
 const DAY_SECONDS: u64 = 86_400;
@@ -32,14 +32,7 @@ pub fn command(preamble: &Preamble) -> String {
     if preamble.command.is_empty() {
         return UNKNOWN.into();
     }
-    let words = preamble.command.iter().map(|word| {
-        let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-_./=:,+%@".contains(c);
-        if !word.is_empty() && word.iter().all(plain) {
-            return escaped(word);
-        }
-        format!("'{}'", escaped(word).replace('\'', "'\\''"))
-    });
-    words.collect::<Vec<_>>().join(" ")
+    command_line(&preamble.command)
 }
 
 /// Returns date, host and recorder.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
 use model::{Moment, World};
+use render::escape::in_shell;
 use trace::event::EventKind;
 
 use crate::mixing::Mixer;
@@ -32,7 +33,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Returns it as one line.
     pub fn text(&self) -> Vec<u8> {
-        self.words.join(&b' ')
+        in_shell(&self.words)
     }
 
     /// Returns hashes of the program and of the whole line.

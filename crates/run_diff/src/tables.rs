@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use render::escape::in_shell;
 use stats::activity::ACTIVITIES;
 use stats::sheet::{Cell, Fact, Sheet, Table, Unit};
 
@@ -108,7 +109,7 @@ impl Comparison {
                     Cell::Count(run.tasks[0]),
                     Cell::Count(run.tasks[1]),
                     Cell::Name(name.clone().into_bytes()),
-                    Cell::Name(run.command.join(&b' ')),
+                    Cell::Name(in_shell(&run.command)),
                 ]);
             }
         }
@@ -203,8 +204,8 @@ impl Comparison {
                 amount(Unit::Count, of.starts.sides[0]),
                 amount(Unit::Count, of.starts.sides[1]),
                 change(Unit::Count, &of.starts),
-                Cell::Name(of.words[0].join(&b' ')),
-                Cell::Name(of.words[1].join(&b' ')),
+                Cell::Name(in_shell(&of.words[0])),
+                Cell::Name(in_shell(&of.words[1])),
                 Cell::Name(of.example.text()),
             ]);
         }

@@ -1,7 +1,7 @@
 //! What a comparison says in words.
 
 use render::amounts::{counted, show_change, show_change_share, show_count, show_size, show_time};
-use render::escape::escaped;
+use render::escape::{command_line, escaped};
 
 use crate::comparison::{Comparison, Pair, Row};
 use crate::gather::By;
@@ -180,7 +180,7 @@ fn how_started(of: &Change, took: f64) -> String {
         };
         return format!("{name} {started} and took {time} {how}");
     }
-    let words = of.words.each_ref().map(|words| escaped(&words.join(&b' ')));
+    let words = of.words.each_ref().map(|words| command_line(words));
     let arguments = match words.each_ref().map(String::as_str) {
         ["", new] => format!("with {new}"),
         [old, ""] => format!("without {old}"),
