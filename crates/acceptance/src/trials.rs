@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -29,16 +30,21 @@ pub fn succeeds(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// How many of the slowest trials are named, and from which time on a trial is slow.
+const SLOWEST: usize = 5;
+const SLOW: Duration = Duration::from_secs(5);
+
 /// The trials of one test binary.
 pub struct Trials {
     stage: Arc<Stage>,
     list: Vec<Trial>,
+    slow: Arc<Mutex<Vec<(Duration, String)>>>,
 }
 
 impl Trials {
     /// Makes an empty list.
     pub fn new(stage: Stage) -> Trials {
-        Trials { stage: Arc::new(stage), list: Vec::new() }
+        Trials { stage: Arc::new(stage), list: Vec::new(), slow: Arc::default() }
     }
 
     /// Returns the stage that the trials run on.
@@ -54,9 +60,19 @@ impl Trials {
         missing: Option<&str>,
         check: impl FnOnce(&Stage, Who) -> Result<(), Complaint> + Send + 'static,
     ) {
-        let stage = Arc::clone(&self.stage);
-        let run = move || check(&stage, who).map_err(Failed::from);
-        let mut trial = Trial::test(format!("{}/{name}", who.name()), run);
+        let (stage, slow) = (Arc::clone(&self.stage), Arc::clone(&self.slow));
+        let name = format!("{}/{name}", who.name());
+        let of = name.clone();
+        let run = move || {
+            let begun = Instant::now();
+            let outcome = check(&stage, who).map_err(Failed::from);
+            let took = begun.elapsed();
+            if took >= SLOW {
+                slow.lock().unwrap_or_else(PoisonError::into_inner).push((took, of));
+            }
+            outcome
+        };
+        let mut trial = Trial::test(name, run);
         let no_root = who == Who::Root && !are_root();
         if let Some(reason) = missing.or(no_root.then_some("root")) {
             trial = trial.with_kind(format!("needs {reason}")).with_ignored_flag(true);
@@ -92,6 +108,12 @@ pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode
     match ready {
         Ok(trials) => {
             let conclusion = libtest_mimic::run(&arguments, trials.list);
+            let mut slow = trials.slow.lock().unwrap_or_else(PoisonError::into_inner);
+            slow.sort_by(|a, b| b.cmp(a));
+            for (took, name) in slow.iter().take(SLOWEST) {
+                println!("slow: {:5.1} s  {name}", took.as_secs_f64());
+            }
+            drop(slow);
             drop(trials.stage);
             conclusion.exit_code()
         }
