@@ -2,25 +2,21 @@
 
 use std::fmt;
 
-use syscalls::abi::tasks::CLONE_THREAD;
 use trace::event::{KernelEvent, OtherEvent};
 use trace::kernel::{KernelLayout, KernelLayouts};
 
-use crate::happenings::{Happening, Happenings};
+use crate::kernel_births::{KernelBirths, Owner};
 use crate::kernel_tasks::KernelTask;
 
 /// Highest id of a thread, and one more: the kernel gives no higher ones.
 const IDS_MAX: usize = 1 << 22;
 
-/// The processes of threads.
+/// The processes of threads, as far as the events of the kernel have been read, in their order.
 #[derive(Default)]
 pub struct KernelPids {
     /// By thread; 0 if it is not known.
     of: Vec<u32>,
-    /// Numbers of the layouts that tell of new threads and programs: of few events only it is looked what
-    /// they mean.
-    telling: Vec<u32>,
-    happenings: Happenings,
+    births: KernelBirths,
 }
 
 impl fmt::Debug for KernelPids {
@@ -38,13 +34,7 @@ impl KernelPids {
 
     /// Learns of a kind of event.
     pub fn layout(&mut self, layout: &KernelLayout, all: &KernelLayouts) {
-        let names = (layout.system.as_str(), layout.name.as_str());
-        if matches!(names, ("task", "task_newtask") | ("sched", "sched_process_exec"))
-            && !self.telling.contains(&layout.number)
-        {
-            self.telling.push(layout.number);
-            self.happenings = Happenings::new(all);
-        }
+        self.births.layout(layout, all);
     }
 
     /// Takes what the recorder says of a thread.
@@ -57,21 +47,10 @@ impl KernelPids {
     /// Takes an event of the kernel.
     #[inline]
     pub fn event(&mut self, event: &KernelEvent) {
-        if self.telling.contains(&event.layout) {
-            self.tells(event);
-        }
-    }
-
-    fn tells(&mut self, event: &KernelEvent) {
-        match self.happenings.read(event.layout, &event.values) {
-            Some(Happening::Make { task, flags }) => {
-                let is_thread = flags & CLONE_THREAD != 0;
-                let process = if is_thread { self.of(event.task).unwrap_or(0) } else { task };
-                self.note(task, process);
-            }
-            // Who begins a program is the first thread of its process from then on.
-            Some(Happening::Exec { task, .. }) => self.note(task, task),
-            _ => {}
+        match self.births.of_kernel(event) {
+            None => {}
+            Some((task, Owner::Process(process))) => self.note(task, process),
+            Some((task, Owner::Maker(maker))) => self.note(task, self.of(maker).unwrap_or(0)),
         }
     }
 
@@ -89,6 +68,7 @@ impl KernelPids {
 
 #[cfg(test)]
 mod tests {
+    use syscalls::abi::tasks::CLONE_THREAD;
     use trace::event_table::row_of;
     use trace::format::event_number;
     use trace::kernel::{KernelField, KernelKind, KernelValue, put_value};

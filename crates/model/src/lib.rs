@@ -14,6 +14,7 @@ pub mod file_use;
 mod filters;
 pub mod glob;
 pub mod happenings;
+pub mod kernel_births;
 pub mod kernel_devices;
 pub mod kernel_events;
 mod kernel_pids;

@@ -3,11 +3,9 @@
 
 use std::collections::HashMap;
 
-use model::happenings::{Happening, Happenings};
-use model::kernel_tasks::KernelTask;
-use syscalls::abi::tasks::CLONE_THREAD;
-use trace::event::{Event, EventKind};
-use trace::kernel::{KernelLayout, KernelLayouts};
+use model::kernel_births::{KernelBirths, Owner};
+use trace::event::Event;
+use trace::kernel::KernelLayouts;
 
 use crate::pass::{Visit, Watch};
 
@@ -16,64 +14,27 @@ const TASKS_MAX: usize = 1 << 16;
 /// Threads that made one another, from the last one back.
 const MAKERS_MAX: usize = 64;
 
-/// To whom a thread belongs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum To {
-    /// A process.
-    Process(u32),
-    /// The process of the thread that made it.
-    Maker(u32),
-}
-
 /// What is known of threads. An id that was given again is its last one's.
 pub struct Belonging {
     /// With the time from which it holds.
-    known: HashMap<u32, (u64, To)>,
-    /// Layouts that tell of new threads and programs: of few events only it is looked what they mean.
-    telling: Vec<u32>,
-    happenings: Happenings,
+    known: HashMap<u32, (u64, Owner)>,
+    births: KernelBirths,
 }
 
 impl Belonging {
     /// Nothing yet.
     pub fn new(layouts: &KernelLayouts) -> Belonging {
-        let tells = |layout: &KernelLayout| {
-            let names = (layout.system.as_str(), layout.name.as_str());
-            let does = matches!(names, ("task", "task_newtask") | ("sched", "sched_process_exec"));
-            does.then_some(layout.number)
-        };
-        Belonging {
-            known: HashMap::new(),
-            telling: layouts.iter().filter_map(|layout| tells(layout)).collect(),
-            happenings: Happenings::new(layouts),
-        }
+        Belonging { known: HashMap::new(), births: KernelBirths::new(layouts) }
     }
 
     /// Learns from an event.
     pub fn event(&mut self, event: &Event) {
-        match &event.kind {
-            EventKind::Kernel(kernel) if self.telling.contains(&kernel.layout) => {
-                let (task, to) = match self.happenings.read(kernel.layout, &kernel.values) {
-                    Some(Happening::Make { task, flags }) if flags & CLONE_THREAD != 0 => {
-                        (task, To::Maker(kernel.task))
-                    }
-                    Some(Happening::Make { task, .. }) => (task, To::Process(task)),
-                    // Who begins a program is the first thread of its process from then on.
-                    Some(Happening::Exec { task, .. }) => (task, To::Process(task)),
-                    _ => return,
-                };
-                self.note(task, event.tsc, to);
-            }
-            EventKind::Other(other) => {
-                if let Some(task) = KernelTask::of(other) {
-                    self.note(task.task, event.tsc, To::Process(task.process));
-                }
-            }
-            _ => {}
+        if let Some((task, owner)) = self.births.of(&event.kind) {
+            self.note(task, event.tsc, owner);
         }
     }
 
-    fn note(&mut self, task: u32, since: u64, to: To) {
+    fn note(&mut self, task: u32, since: u64, to: Owner) {
         if self.known.len() >= TASKS_MAX && !self.known.contains_key(&task) {
             return;
         }
@@ -93,8 +54,8 @@ impl Belonging {
         let mut thread = task;
         for _ in 0..MAKERS_MAX {
             match self.known.get(&thread)?.1 {
-                To::Process(process) => return Some(process),
-                To::Maker(maker) => thread = maker,
+                Owner::Process(process) => return Some(process),
+                Owner::Maker(maker) => thread = maker,
             }
         }
         None
@@ -109,8 +70,9 @@ impl Watch for Belonging {
 
 #[cfg(test)]
 mod tests {
-    use trace::event::{CPU_STREAM, KernelEvent};
-    use trace::kernel::{KernelField, KernelKind, KernelValue, put_value};
+    use syscalls::abi::tasks::CLONE_THREAD;
+    use trace::event::{CPU_STREAM, EventKind, KernelEvent};
+    use trace::kernel::{KernelField, KernelKind, KernelLayout, KernelValue, put_value};
 
     use super::*;
 
