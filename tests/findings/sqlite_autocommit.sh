@@ -1,6 +1,6 @@
 # A load of rows, each of which is a transaction of its own.
 # first: syncs
-# may: metadata
+# may: remade_file
 # never: computes small_reads duplicate_content
 # needs: sqlite3
 

@@ -1,7 +1,7 @@
 # The same load as a single transaction.
 # first: computes
 # may: syncs writing
-# never: metadata small_writes duplicate_content
+# never: metadata remade_file small_writes duplicate_content
 # needs: sqlite3
 
 prepare() {

@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         trials.add_for_both("names_by_chance", None, names_by_chance);
         let tools = trials::missing(&["gzip", "grep", "seq"]);
         trials.add_for_both("programs_started", tools, programs_started);
+        let tools = trials::missing(&["env", "sleep"]);
+        trials.add_for_both("script_by_another_name", tools, script_by_another_name);
         trials.add_for_both("several_runs", None, several_runs);
         trials.add_for_both("command_line", None, command_line);
         trials.add_for_both("repeated", None, repeated);
@@ -306,6 +308,24 @@ fn programs_started(stage: &Stage, who: Who) -> Result<(), Complaint> {
     command.args(["diff", "--table", "started"]).args([&a, &b]);
     let text = place.run(&mut command)?.success("diff")?.text();
     ensure!(text.contains("Programs started otherwise") && text.contains("-9"), "{text}");
+    Ok(())
+}
+
+/// Two versions of a script lie beside each other: that they are called otherwise is no cause, what they do
+/// otherwise is.
+fn script_by_another_name(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let run = |name: &str, seconds: &str| {
+        place.write(name, format!("sleep {seconds}\n").as_bytes())?;
+        let trace = format!("{name}.rnt");
+        record(stage, &place, &trace, &["env", "LEVEL=1", "sh", &format!("./{name}")])
+    };
+    let (a, b) = (run("v1.sh", "0.01")?, run("v2.sh", "0.5")?);
+    let found = json(stage, &place, &["diff", name(&a), name(&b)])?;
+    let verdict = found["verdict"].as_str().unwrap_or_default();
+    ensure!(verdict.contains("): clock_nanosleep took "), "{verdict}");
+    ensure!(verdict.contains("; sleep, started with 0.5 instead of 0.01, took "), "{verdict}");
+    ensure!(!verdict.contains(".sh"), "{verdict}");
     Ok(())
 }
 

@@ -1,4 +1,7 @@
 //! Programs that one side starts more often, or with other arguments.
+//!
+//! What the commands that were recorded differ in is what the user did, and no cause of anything: neither
+//! in the recorded program nor where a wrapper (a shell, `env`, `timeout`) hands it on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -28,6 +31,49 @@ impl Change {
     fn weight(&self) -> f64 {
         if self.is_in_arguments() { self.starts.sides[1] } else { self.starts.change().abs() }
     }
+}
+
+/// The words in which the recorded commands of two sides differ.
+pub struct Asked([Vec<Vec<u8>>; 2]);
+
+impl Asked {
+    /// Returns those of the first runs.
+    pub fn of(comparison: &Comparison) -> Asked {
+        let words = [0, 1].map(|side| {
+            let run = comparison.sides[side].first();
+            run.map_or(Vec::new(), |run| {
+                run.command.iter().map(|word| run.naming.word(word)).collect::<Vec<_>>()
+            })
+        });
+        let [a, b] = &words;
+        Asked([only_in(a, b), only_in(b, a)])
+    }
+
+    /// Returns true if all that a change is about stands in the commands themselves.
+    pub fn is_all_of(&self, change: &Change) -> bool {
+        let names = |side: usize, name: &[u8]| self.0[side].iter().any(|word| is_named(word, name));
+        if change.is_in_arguments() {
+            return [0, 1]
+                .into_iter()
+                .all(|side| change.words[side].iter().all(|word| names(side, word)));
+        }
+        // A program that one side alone starts, since the user said so.
+        let side = usize::from(change.starts.change() > 0.0);
+        let is_of_one = change.starts.sides == [[1.0, 0.0], [0.0, 1.0]][side];
+        let name = |word: &Vec<u8>| file_name(word) == change.program;
+        is_of_one && self.0[side].iter().any(name)
+    }
+}
+
+/// Returns true if a word of a command stands for another one, which may be the path that a search found.
+fn is_named(word: &[u8], by: &[u8]) -> bool {
+    let plain = |word: &[u8]| word.strip_prefix(b"./").unwrap_or(word).to_vec();
+    let (word, by) = (plain(word), plain(by));
+    word == by || (!word.is_empty() && by.ends_with(&[b"/", &word[..]].concat()))
+}
+
+fn file_name(word: &[u8]) -> &[u8] {
+    word.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// Returns what changed, that which concerns most starts first.
@@ -155,6 +201,35 @@ mod tests {
         let b = [("cc -O2 a.c", 1), ("cc -O2 b.c", 1), ("gzip -9 x", 1), ("gzip x", 1)];
         assert_eq!(found("cc", &a, &b), (vec!["2 x -O0 -> -O2".into()], [0, 0]));
         assert_eq!(found("gzip", &a, &b), (vec!["1 x  -> -9".into()], [0, 0]));
+    }
+
+    #[test]
+    fn what_the_commands_differ_in_is_what_the_user_did() {
+        let words = |text: &str| -> Vec<Vec<u8>> {
+            text.split(' ').filter(|word| !word.is_empty()).map(|word| word.into()).collect()
+        };
+        let asked = Asked([words("./v1.sh 20"), words("./v2.sh new/prog")]);
+        let pair = |sides| Pair { sides, spread: [[0.0; 2]; 2], p: None };
+        let change = |program: &str, sides, a: &str, b: &str| Change {
+            program: program.into(),
+            starts: pair(sides),
+            words: [words(a), words(b)],
+            example: CommandLine { program: program.into(), words: Vec::new() },
+        };
+        for (change, expected) in [
+            (change("bash", [1.0; 2], "./v1.sh", "./v2.sh"), true),
+            (change("bash", [1.0; 2], "/home/a/v1.sh", "v2.sh"), true),
+            (change("python3", [1.0; 2], "20", ""), true),
+            // The script itself does something else.
+            (change("python3", [1.0; 2], "2", "40"), false),
+            (change("python3", [1.0; 2], "./v1.sh -a", "./v2.sh"), false),
+            (change("prog", [0.0, 1.0], "", ""), true),
+            (change("prog", [0.0, 2.0], "", ""), false),
+            (change("prog", [1.0, 0.0], "", ""), false),
+            (change("grep", [0.0, 1.0], "", ""), false),
+        ] {
+            assert_eq!(asked.is_all_of(&change), expected, "{change:?}");
+        }
     }
 
     #[test]

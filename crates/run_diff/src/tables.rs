@@ -243,7 +243,7 @@ impl Comparison {
         let is_long = !matches!(key, "calls" | "programs");
         let mut columns = COLUMNS.to_vec();
         columns.insert(if is_long { columns.len() } else { 0 }, (name, name));
-        let mut table = Table::new(key, title, &columns).further(&FURTHER);
+        let mut table = Table::new(key, title, &columns).further_groups(&FURTHER);
         for row in rows {
             let mut cells = cells(row, self.has_spread());
             let name = Cell::Name(row.name.clone());
@@ -364,7 +364,7 @@ impl Comparison {
             ("path", "first of"),
         ];
         let mut table = Table::new("errors", "Errors that changed", &columns)
-            .further(&["change", "a_seq", "b_seq"]);
+            .further_groups(&[&["change"], &["a_seq", "b_seq"]]);
         let keys: BTreeSet<_> = self.runs().flat_map(|run| run.errors.keys()).collect();
         for key in keys {
             let count = |run: &Run| run.errors.get(key).map_or(0.0, |failed| failed.count as f64);
@@ -433,28 +433,18 @@ const COLUMNS: [(&str, &str); 27] = [
     ("b_max_ns", "B max"),
     ("state", ""),
 ];
-/// Those of them that a terminal of 80 characters need not show.
-const FURTHER: [&str; 20] = [
-    "a_errors",
-    "b_errors",
-    "a_bytes",
-    "b_bytes",
-    "a_syncs",
-    "b_syncs",
-    "a_least_ns",
-    "a_most_ns",
-    "b_least_ns",
-    "b_most_ns",
-    "a_in_calls_ns",
-    "b_in_calls_ns",
-    "a_p50_ns",
-    "b_p50_ns",
-    "a_p90_ns",
-    "b_p90_ns",
-    "a_p99_ns",
-    "b_p99_ns",
-    "a_max_ns",
-    "b_max_ns",
+/// Those of them that a terminal of 80 characters need not show: of both sides or of none. Errors have a
+/// table of their own.
+const FURTHER: [&[&str]; 9] = [
+    &["a_syncs", "b_syncs"],
+    &["a_bytes", "b_bytes"],
+    &["a_errors", "b_errors"],
+    &["a_least_ns", "a_most_ns", "b_least_ns", "b_most_ns"],
+    &["a_in_calls_ns", "b_in_calls_ns"],
+    &["a_p50_ns", "b_p50_ns"],
+    &["a_p90_ns", "b_p90_ns"],
+    &["a_p99_ns", "b_p99_ns"],
+    &["a_max_ns", "b_max_ns"],
 ];
 
 fn cells(row: &Row, has_spread: bool) -> Vec<Cell> {

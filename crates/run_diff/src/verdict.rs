@@ -7,7 +7,7 @@ use crate::comparison::{Comparison, Pair, Row};
 use crate::gather::By;
 use crate::parting::{Alignment, Line, Parting};
 use crate::rank_test::SIGNIFICANT;
-use crate::started::{self, Change};
+use crate::started::{self, Asked, Change};
 
 /// A change below this part of the time is called none.
 const EQUAL_SHARE: f64 = 0.01;
@@ -118,11 +118,24 @@ fn is_beyond_few_runs(comparison: &Comparison, run: &Pair) -> bool {
 /// What a change of the time may come from, and how much of it that is.
 struct Cause {
     ns: f64,
+    kind: Kind,
     text: String,
 }
 
+/// What a cause is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Call,
+    Computing,
+    /// A program that is started more often.
+    Starts,
+    /// Arguments that a program is started with.
+    Arguments,
+}
+
 /// Says what made up most of a change of the time: a program that is started more often or with other
-/// arguments, or else a call, or what was computed.
+/// arguments, or else a call, or what was computed. Other arguments alone say little: the call that took
+/// most of what they changed stands before them.
 fn cause(comparison: &Comparison, change: f64) -> Option<String> {
     let same = |of: &Cause| of.ns * change.signum();
     let started = started_otherwise(comparison, change);
@@ -130,6 +143,12 @@ fn cause(comparison: &Comparison, change: f64) -> Option<String> {
     let cause = match (started, by_call) {
         // What a program computes and the calls that it makes follow from how it was started.
         (Some(of), Some(by_call)) if same(&of) < same(&by_call) * EXPLAINS_SHARE => by_call,
+        (Some(of), Some(by_call))
+            if (of.kind, by_call.kind) == (Kind::Arguments, Kind::Call)
+                && same(&by_call) >= same(&of) * EXPLAINS_SHARE =>
+        {
+            Cause { text: format!("{}; {} in all", by_call.text, of.text), ..of }
+        }
         (Some(cause), _) | (None, Some(cause)) => cause,
         (None, None) => return None,
     };
@@ -156,15 +175,20 @@ fn started_otherwise(comparison: &Comparison, change: f64) -> Option<Cause> {
         runs.all(|run| run.first_program.as_ref() == Some(&of.program))
             && of.starts.sides == [1.0; 2]
     };
-    let may_be = |of: &Change| match of.is_in_arguments() {
-        true => !is_own(of),
-        false => same(of.starts.change()) > 0.0,
+    let asked = Asked::of(comparison);
+    let may_be = |of: &Change| {
+        !asked.is_all_of(of)
+            && match of.is_in_arguments() {
+                true => !is_own(of),
+                false => same(of.starts.change()) > 0.0,
+            }
     };
     let changes = started::changes(comparison).into_iter().filter(may_be);
     // Of one program's changes the first concerns most starts.
     let most = changes.rev().max_by(|a, b| same(took(a)).total_cmp(&same(took(b))))?;
     let of = took(&most);
-    (same(of) > 0.0).then(|| Cause { ns: of, text: how_started(&most, of) })
+    let kind = if most.is_in_arguments() { Kind::Arguments } else { Kind::Starts };
+    (same(of) > 0.0).then(|| Cause { ns: of, kind, text: how_started(&most, of) })
 }
 
 /// Says how a program was started otherwise, and what that took.
@@ -210,7 +234,7 @@ fn symptom(comparison: &Comparison, change: f64) -> Option<Cause> {
     {
         let how = if change > 0.0 { "longer" } else { "shorter" };
         let text = format!("{} computed {} {how} between calls", escaped(program), ns(*of));
-        return Some(Cause { ns: *of, text });
+        return Some(Cause { ns: *of, kind: Kind::Computing, text });
     }
     let call = call.filter(|_| same(call_change) > 0.0)?;
     let name = escaped(&call.name);
@@ -228,7 +252,7 @@ fn symptom(comparison: &Comparison, change: f64) -> Option<Cause> {
         }
         _ => format!("{name} took {} {how}{times}", ns(call_change)),
     };
-    Some(Cause { ns: call_change, text })
+    Some(Cause { ns: call_change, kind: Kind::Call, text })
 }
 
 /// Says how often a call was made, if that changed.
@@ -313,6 +337,7 @@ mod tests {
     use super::*;
     use crate::amounts::Amounts;
     use crate::gather::Run;
+    use crate::starts::CommandLine;
 
     /// A run whose calls took so many milliseconds, each on a file of its own.
     fn run(calls: &[(&str, &str, f64)]) -> Run {
@@ -356,6 +381,52 @@ mod tests {
         let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
         let both = ": mmap of /a took 8.0 ms more, while read of /c took 7.0 ms less.";
         assert!(said.ends_with(both), "{said}");
+    }
+
+    /// A run of a script by `env` that starts a program with a word, whose calls took so many milliseconds.
+    fn scripted(script: &str, word: &str, calls: &[(&str, &str, f64)]) -> Run {
+        let words = |words: &[&str]| -> Vec<Vec<u8>> {
+            words.iter().map(|word| word.as_bytes().to_vec()).collect()
+        };
+        let mut run = run(calls);
+        run.command = words(&[script]);
+        run.first_program = Some(b"env".to_vec());
+        let all: f64 = calls.iter().map(|(_, _, ms)| ms * 1e6).sum();
+        let lines = [("env", vec!["sh", script]), ("sh", vec![script]), ("work", vec![word])];
+        for (program, line) in lines {
+            let ns = if program == "work" { all } else { all * 1.2 };
+            run.programs
+                .entry(program.into())
+                .or_default()
+                .merge(&Amounts { run_ns: ns, ..Amounts::default() });
+            run.starts.add(CommandLine { program: program.into(), words: words(&line) });
+        }
+        run
+    }
+
+    #[test]
+    fn another_name_of_a_script_is_no_cause() {
+        let said = |words: [&str; 2], calls: [&[(&str, &str, f64)]; 2]| {
+            let [a, b] =
+                [0, 1].map(|at| vec![scripted(["./v1.sh", "./v2.sh"][at], words[at], calls[at])]);
+            lines(&Comparison::new(a, b))[0].clone()
+        };
+        let calls: [&[_]; 2] = [&[("fsync", "/a", 1.0)], &[("fsync", "/a", 40.0)]];
+        let same = said(["x", "x"], calls);
+        assert!(same.ends_with(": fsync of /a took 39.0 ms more."), "{same}");
+        // Arguments alone do not tell what took the time.
+        let other = said(["2", "40"], calls);
+        let expected = ": fsync of /a took 39.0 ms more; \
+                        work, started with 40 instead of 2, took 39.0 ms more in all.";
+        assert!(other.ends_with(expected), "{other}");
+        // No single call does.
+        let calls: [&[_]; 2] = [
+            &[("read", "/a", 1.0), ("write", "/b", 1.0), ("fsync", "/c", 1.0)],
+            &[("read", "/a", 11.0), ("write", "/b", 12.0), ("fsync", "/c", 11.0)],
+        ];
+        let many = said(["2", "40"], calls);
+        let expected = ": work, started with 40 instead of 2, took 31.0 ms more.";
+        assert!(many.ends_with(expected), "{many}");
     }
 
     #[test]

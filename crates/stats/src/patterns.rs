@@ -10,6 +10,7 @@ mod locks;
 mod missing;
 mod often;
 mod prices;
+mod remade;
 mod run;
 
 use std::cmp::Reverse;

@@ -50,9 +50,9 @@ pub struct Column {
     pub key: &'static str,
     /// Title for people; hidden from them if empty.
     pub title: &'static str,
-    /// True if a terminal shows it only where there is room. Without such columns, a table has room in 80
-    /// characters.
-    pub is_further: bool,
+    /// Its group, if a terminal shows it only where there is room: a group is shown as a whole, the
+    /// first groups first. Without such columns, a table has room in 80 characters.
+    pub further: Option<usize>,
 }
 
 /// A value with its unit.
@@ -163,21 +163,32 @@ impl Table {
         title: impl Into<String>,
         columns: &[(&'static str, &'static str)],
     ) -> Table {
-        let column = |&(key, title)| Column { key, title, is_further: false };
+        let column = |&(key, title)| Column { key, title, further: None };
         let columns = columns.iter().map(column).collect();
         Table { key, title: title.into(), columns, rows: Vec::new(), ..Table::default() }
     }
 
-    /// Names the columns that a terminal shows only where there is room, by their keys.
+    /// Names the columns that a terminal shows only where there is room, by their keys: each by itself, in
+    /// the order of the table.
     pub fn further(mut self, keys: &[&str]) -> Table {
-        for key in keys {
-            let column = self.columns.iter_mut().find(|column| column.key == *key);
-            debug_assert!(column.is_some(), "{} has no column {key}", self.key);
-            if let Some(column) = column {
-                column.is_further = true;
-            }
+        keys.iter().for_each(|key| self.sets_further(key, |at| at));
+        self
+    }
+
+    /// Names groups of such columns, the first of which is shown first.
+    pub fn further_groups(mut self, groups: &[&[&str]]) -> Table {
+        for (group, keys) in groups.iter().enumerate() {
+            keys.iter().for_each(|key| self.sets_further(key, |_| group));
         }
         self
+    }
+
+    fn sets_further(&mut self, key: &str, group: impl Fn(usize) -> usize) {
+        let at = self.columns.iter().position(|column| column.key == key);
+        debug_assert!(at.is_some(), "{} has no column {key}", self.key);
+        if let Some(at) = at {
+            self.columns[at].further = Some(group(at));
+        }
     }
 
     /// Adds a row.

@@ -133,7 +133,7 @@ impl Spreads {
     ) -> Table {
         let columns = [(bounds.0, "from"), (bounds.1, ""), ("count", "count"), ("share", "share")];
         let mut table = Table::new("histograms", name(nr), &columns);
-        table.columns.push(crate::sheet::Column { key: "", title: " ", is_further: false });
+        table.columns.push(crate::sheet::Column { key: "", title: " ", further: None });
         (table.fixed, table.one_of_many) = (true, true);
         let bars = histogram.octaves();
         let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);

@@ -104,9 +104,6 @@ pub static FORMS: &[Form] = &[
         same("f_files"), same("f_ffree"), shown("f_fsid", Val), same("f_namelen"),
         same("f_frsize"), same("f_flags"),
     ] },
-    Form { layout: "flock", fields: &[
-        same("l_type"), same("l_whence"), same("l_start"), same("l_len"),
-    ] },
     Form { layout: "rlimit64", fields: &[shown("rlim_cur", Limit), shown("rlim_max", Limit)] },
     Form { layout: "sigaction", fields: &[
         shown("sa_handler", Handler), same("sa_mask"), same("sa_flags"),

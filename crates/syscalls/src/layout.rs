@@ -41,6 +41,8 @@ pub struct Field {
     pub kind: FieldKind,
     /// Whether two machines may give it other values for the same files.
     pub varies: Varies,
+    /// True if the kernel alone gives it a meaning: what a program leaves there is not read.
+    pub is_given: bool,
 }
 
 /// What may make a field's value another one on another machine.
@@ -59,6 +61,10 @@ pub enum Varies {
 impl Field {
     const fn varying(self, varies: Varies) -> Field {
         Field { varies, ..self }
+    }
+
+    const fn given(self) -> Field {
+        Field { is_given: true, ..self }
     }
 }
 
@@ -128,5 +134,5 @@ const fn head(
 
 /// Creates a field at an offset.
 const fn field(offset: u32, name: &'static str, kind: FieldKind) -> Field {
-    Field { name, offset, kind, varies: Varies::Never }
+    Field { name, offset, kind, varies: Varies::Never, is_given: false }
 }

@@ -42,6 +42,7 @@ const UNSTEADY: &[&str] = &[
     "si_utime",
     "si_stime",
     "stx_mnt_id",
+    "l_pid",
     "nl_pid",
     "u64",
 ];

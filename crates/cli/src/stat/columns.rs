@@ -76,17 +76,30 @@ pub fn lay_out(
     let names =
         columns.iter().filter(|(shown, give)| *give == Give::Cut && shown.width > NAMES_LEAST);
     let name_least = if names.count() > 2 { NAMES_LEAST } else { NAME_LEAST };
-    let mut left_out = Vec::new();
+    let mut left_out: Vec<usize> = Vec::new();
     if let Some(limit) = limit {
-        let is_further = |at: usize| table.columns[at].is_further;
-        while least(&columns, [name_least, usize::MAX]) > limit {
-            let Some(place) = columns.iter().rposition(|(shown, _)| is_further(shown.at)) else {
-                break;
-            };
-            left_out.push(columns.remove(place).0.at);
+        let further = |(shown, _): &(Shown, Give)| table.columns[shown.at].further;
+        let mut groups: Vec<usize> = columns.iter().filter_map(further).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        // All that has room has its place, also where something before it has none.
+        let mut left = limit.saturating_sub(least(
+            columns.iter().filter(|of| further(of).is_none()),
+            [name_least, usize::MAX],
+        ));
+        for group in groups {
+            let of_it = columns.iter().filter(|of| further(of) == Some(group));
+            match left.checked_sub(least(of_it, [name_least, usize::MAX])) {
+                Some(rest) => left = rest,
+                None => columns.retain(|of| {
+                    let stays = further(of) != Some(group);
+                    left_out.extend((!stays).then_some(of.0.at));
+                    stays
+                }),
+            }
         }
         // The others only where names as short as they may be make no room for them.
-        while least(&columns, [NAME_SHORT; 2]) > limit {
+        while least(columns.iter(), [NAME_SHORT; 2]) > limit {
             let Some(place) = columns.iter().rposition(|(_, give)| *give == Give::LeaveOut) else {
                 break;
             };
@@ -100,16 +113,16 @@ pub fn lay_out(
     Layout { shown: columns.into_iter().map(|(shown, _)| shown).collect(), left_out }
 }
 
-/// Returns the width of a table whose bars are as short as they may be, and whose names, and words that
+/// Returns the width of columns whose bars are as short as they may be, and whose names, and words that
 /// name rows, have so many characters at most.
-fn least(columns: &[(Shown, Give)], [name, word]: [usize; 2]) -> usize {
+fn least<'a>(columns: impl Iterator<Item = &'a (Shown, Give)>, [name, word]: [usize; 2]) -> usize {
     let least_of = |(shown, give): &(Shown, Give)| match give {
         Give::Cut => shown.width.min(name),
         Give::CutLast => shown.width.min(word),
         Give::Shorten => shown.width.min(BAR_LEAST),
         Give::LeaveOut | Give::Stay => shown.width,
     };
-    columns.iter().map(|column| GAP + least_of(column)).sum()
+    columns.map(|column| GAP + least_of(column)).sum()
 }
 
 /// Shortens bars, then names, until the table fits: always the longest of them.

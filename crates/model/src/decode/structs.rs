@@ -25,7 +25,8 @@ impl Around<'_> {
     }
 }
 
-/// Decodes a struct, leaving out fields that were not captured.
+/// Decodes a struct, leaving out fields that were not captured, and those of a program's own memory that
+/// the kernel alone gives a meaning.
 pub fn decode(layout: &'static Layout, bytes: &[u8], around: Around<'_>) -> Value {
     decode_nested(layout, bytes, around, 0)
 }
@@ -33,7 +34,7 @@ pub fn decode(layout: &'static Layout, bytes: &[u8], around: Around<'_>) -> Valu
 fn decode_nested(layout: &'static Layout, bytes: &[u8], around: Around<'_>, depth: u32) -> Value {
     let mut fields = Vec::with_capacity(layout.fields.len());
     let mut cut = false;
-    for field in layout.fields {
+    for field in layout.fields.iter().filter(|field| around.out || !field.is_given) {
         match decode_field(field.kind, bytes, field.offset as usize, around, depth) {
             Some(value) => fields.push((field.name, value)),
             None => cut = true,
@@ -201,6 +202,26 @@ mod tests {
         assert_eq!(unsigned(&bytes, 8, 1), Some(1));
         assert_eq!(unsigned(&bytes, 8, 2), None);
         assert_eq!(unsigned(&bytes, usize::MAX, 8), None);
+    }
+
+    #[test]
+    fn what_the_kernel_alone_sets_is_shown_of_answers() {
+        let mut bytes = vec![0; 32];
+        bytes[24..28].copy_from_slice(&77i32.to_ne_bytes());
+        let (world, step) = (crate::World::default(), crate::Step::default());
+        let view = &Surroundings::new(&world, &step);
+        for (out, expected) in [(false, None), (true, Some(77))] {
+            let around = Around { view, out };
+            let Value::Struct { fields, cut } = decode(&syscalls::layout::FLOCK, &bytes, around)
+            else {
+                panic!("no struct")
+            };
+            let pid = fields.iter().find_map(|(name, value)| match value {
+                Value::Int(pid) if *name == "l_pid" => Some(*pid),
+                _ => None,
+            });
+            assert_eq!((pid, cut, fields.len()), (expected, false, 4 + usize::from(out)));
+        }
     }
 
     #[test]

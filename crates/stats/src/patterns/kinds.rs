@@ -17,6 +17,8 @@ pub enum FindingKind {
     ColdReads,
     /// Names and attributes of files take much of the run.
     Metadata,
+    /// The same, of one file that is made and removed again and again.
+    Remade,
     /// Mapping memory takes much of the run.
     Mapping,
     /// Calls of no other activity take much of the run.
@@ -217,6 +219,16 @@ impl FindingKind {
                 "Opening, asking about, making and removing many files costs more than their data: \
                  put many small files into one, ask once (statx, getdents), or use several threads.",
                 "each file is a result that others look for",
+                "reenact show TRACE --seq --call %file --path FILE",
+                Confidence::High,
+            ),
+            FindingKind::Remade => words(
+                "remade_file",
+                "A file is made and removed again and again",
+                "Each time its directory changes, and its blocks are taken and given back: keep it, and \
+                 truncate or overwrite it (the journal of SQLite: PRAGMA journal_mode = WAL, or TRUNCATE \
+                 or PERSIST), or do more work each time (fewer transactions).",
+                "others see by its name that work goes on",
                 "reenact show TRACE --seq --call %file --path FILE",
                 Confidence::High,
             ),
@@ -504,13 +516,14 @@ impl FindingKind {
 
 /// All kinds.
 #[cfg(test)]
-pub const ALL: [FindingKind; 36] = [
+pub const ALL: [FindingKind; 37] = [
     FindingKind::Computes,
     FindingKind::Syncs,
     FindingKind::Reading,
     FindingKind::Writing,
     FindingKind::ColdReads,
     FindingKind::Metadata,
+    FindingKind::Remade,
     FindingKind::Mapping,
     FindingKind::OtherCalls,
     FindingKind::OwnWaits,

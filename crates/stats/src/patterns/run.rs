@@ -16,6 +16,7 @@ use super::finding::Finding;
 use super::kinds::FindingKind;
 use super::often::{COUNTED_MAX, OFTEN_SLOW, Often};
 use super::prices::Prices;
+use super::remade::{self, Removals};
 use crate::activity::{Activities, Activity, COUNT, Shares, WallTime};
 use crate::pass::{Visit, Watch};
 use crate::sheet::ratio;
@@ -125,6 +126,7 @@ pub struct Run {
     caller: Option<SiteId>,
     callers: HashMap<(Activity, SiteId), u64>,
     slow_reads: Often,
+    removals: Removals,
     /// Opens of a file by the process that had opened it last.
     opens: HashMap<FileId, (u32, Often)>,
     pipes: HashMap<FileId, Pipe>,
@@ -206,6 +208,7 @@ impl Run {
                 self.slow_reads.add_call(bytes, ns, moment.seq);
             }
             Activity::Pipe => self.pipe(call, moment, file, ns),
+            Activity::Metadata => self.removals.add(call, moment),
             _ => {}
         }
         if let Some((file, _)) = moment.touch.opened
@@ -359,6 +362,7 @@ impl Run {
             let is_sync = |of: &Finding| of.kind == FindingKind::Syncs;
             findings.extend(found.map(|of| if is_sync(&of) { of.but_for(1) } else { of }));
         }
+        remade::tie(&mut findings, self.costs.get(&Activity::Sync), files);
         findings
     }
 
@@ -449,8 +453,15 @@ impl Run {
                 show_time(SLOW_READ_NS),
             ));
         }
-        let kind = if is_cold { FindingKind::ColdReads } else { kind };
+        let removed = self.removals.often(names.first(), of.ns);
+        let removed = removed.filter(|_| activity == Activity::Metadata);
+        let kind = match removed {
+            Some(_) => FindingKind::Remade,
+            None if is_cold => FindingKind::ColdReads,
+            None => kind,
+        };
         evidence.extend(in_words(&names, of.ns).map(|names| format!("; of their time: {names}")));
+        evidence.extend(removed.map(remade::evidence));
         let first = names.into_iter().next().unwrap_or_default();
         let calls = if is_cold { slow.slowest.numbers() } else { of.slowest.numbers() };
         Finding {

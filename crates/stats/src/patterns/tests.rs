@@ -98,6 +98,45 @@ fn the_files_that_cost_most_are_named() {
 }
 
 #[test]
+fn a_file_that_is_made_and_removed_again_and_again_is_told_with_its_syncs() {
+    let close = call("close", &[4], 0);
+    let remove = |name: &str| call("unlink", &[0], 0).with(0, name.as_bytes()).lasts(4_000_000);
+    let sync = |fd| call("fsync", &[fd], 0).lasts(3_000_000);
+    // The sync is of the journal, or of another file.
+    let journal = |times: usize, synced: bool, name: &dyn Fn(usize) -> String| {
+        let mut calls = vec![open("other", 0o102, 3)];
+        for n in 0..times {
+            let name = name(n);
+            let synced = sync(if synced { 4 } else { 3 });
+            calls.extend([open(&name, 0o102, 4), synced, close.clone(), remove(&name)]);
+        }
+        all(&calls).1
+    };
+    let of = |findings: &[Finding], kind| findings.iter().find(|of| of.kind == kind).cloned();
+    let one = |_: usize| "shop.db-journal".to_string();
+    let findings = journal(30, true, &one);
+    let remade = of(&findings, FindingKind::Remade).expect("a finding");
+    assert_eq!((&remade.file[..], remade.is_pattern), (&b"/work dir/shop.db-journal"[..], false));
+    assert!(remade.evidence.contains("made and removed 30 times"), "{remade:?}");
+    assert!(remade.evidence.contains("committing less often removes both"), "{remade:?}");
+    let syncs = of(&findings, FindingKind::Syncs).expect("a finding");
+    let said = "/work dir/shop.db-journal is made and removed in the same work";
+    assert!(syncs.evidence.contains(said), "{syncs:?}");
+    assert_eq!(of(&findings, FindingKind::Metadata), None);
+    // Syncs of another file are of other work.
+    let findings = journal(30, false, &one);
+    let remade = of(&findings, FindingKind::Remade).expect("a finding");
+    assert!(!remade.evidence.contains("committing"), "{remade:?}");
+    // A few times is no pattern, and many names are many files.
+    for findings in [journal(19, true, &one), journal(30, true, &|n| format!("queue/{n}.tmp"))] {
+        assert!(of(&findings, FindingKind::Metadata).is_some(), "{findings:?}");
+        assert_eq!(of(&findings, FindingKind::Remade), None);
+        let syncs = of(&findings, FindingKind::Syncs);
+        assert!(!syncs.is_some_and(|of| of.evidence.contains("committing")));
+    }
+}
+
+#[test]
 fn reading_again() {
     let read = call("pread64", &[3, 0, 65536, 0], 65536);
     assert_eq!(kinds(&repeated(40, &[read])), [FindingKind::Rereads]);

@@ -119,12 +119,12 @@ pub static FILE_ATTR: Layout = layout("file_attr", 24, &[
     field(20, "fa_cowextsize", Unsigned(4)),
 ]);
 
-/// A record lock.
+/// A record lock; whose it is, is an answer.
 #[rustfmt::skip]
 pub static FLOCK: Layout = layout("flock", 32, &[
     field(0, "l_type", Enum(2, &f::LEASE)), field(2, "l_whence", Enum(2, &f::SEEK)),
     field(8, "l_start", Signed(8)), field(16, "l_len", Signed(8)),
-    field(24, "l_pid", Signed(4)).varying(ByMachine),
+    field(24, "l_pid", Signed(4)).varying(ByMachine).given(),
 ]);
 
 /// The owner that gets a descriptor's signals.

@@ -1,6 +1,7 @@
 //! Tests of the layout.
 
 use std::io::Cursor;
+use std::ops::RangeInclusive;
 
 use model::Conditions;
 use stats::sheet::{Sheet, Unit};
@@ -59,6 +60,26 @@ fn names_of_rows_are_cut_last_of_all() {
 }
 
 #[test]
+fn groups_are_shown_as_a_whole_and_what_has_room_is_shown() {
+    let columns = [("call", "call"), ("a", "a"), ("b", "b"), ("c", "c"), ("d", "d"), ("e", "e")];
+    let groups: [&[&str]; 3] = [&["c", "d"], &["a"], &["b", "e"]];
+    let mut table = Table::new("t", "T", &columns).further_groups(&groups);
+    let mut row = vec![Cell::word("read")];
+    row.extend([1, 200, 2, 3, 4].map(Cell::Count));
+    table.row(row);
+    // Each has 10 characters, but one has 30.
+    let natural = |cell: &Cell| if *cell == Cell::Count(200) { 30 } else { 10 };
+    let lay = |limit| {
+        let shown = lay_out(&table, &table.rows, &natural, Some(limit)).shown;
+        shown.iter().map(|shown| table.columns[shown.at].key).collect::<String>()
+    };
+    assert_eq!([lay(92), lay(91)], ["callabcde", "callacd"]);
+    assert_eq!([lay(48), lay(47), lay(36)], ["callacd", "callcd", "callcd"]);
+    // The first group has no room, another one has.
+    assert_eq!([lay(35), lay(24), lay(23)], ["calla", "calla", "call"]);
+}
+
+#[test]
 fn a_table_of_zeros_says_nothing() {
     let mut table = Table::new("t", "T", &[("at", "from"), ("count", "count")]);
     assert!(says_nothing(&table));
@@ -68,8 +89,8 @@ fn a_table_of_zeros_says_nothing() {
     assert!(!says_nothing(&table));
 }
 
-/// Columns that a terminal has at least.
-const COLUMNS: usize = 80;
+/// Columns that terminals have.
+const WIDTHS: RangeInclusive<usize> = 80..=140;
 
 /// Returns a cell as wide as they get: of a run of a quarter of an hour with millions of calls.
 fn widest(cell: &Cell) -> Cell {
@@ -116,7 +137,8 @@ fn by_key(key: &str) -> Cell {
     }
 }
 
-/// Fails if a table does not show all columns but the further ones, whatever its numbers.
+/// Fails if a table does not show all columns but the further ones, whatever its numbers, or leaves out some
+/// that have room, at the widths that terminals have.
 pub fn has_room(of: &str, sheet: &Sheet) {
     let mut complaints = Vec::new();
     for table in sheet.tables.iter().filter(|table| !table.blocks) {
@@ -126,20 +148,49 @@ pub fn has_room(of: &str, sheet: &Sheet) {
             .collect();
         let mut table = table.clone();
         table.rows = vec![row.iter().map(widest).collect()];
-        let natural = |cell: &Cell| text::show(cell).chars().count();
-        let layout = lay_out(&table, &table.rows, &natural, Some(COLUMNS));
-        let width: usize = layout.shown.iter().map(|shown| GAP + shown.width).sum();
-        if width > COLUMNS {
-            complaints.push(format!("{of}: {} has {width} characters", table.key));
-        }
-        let is_shown = |at: usize| layout.shown.iter().any(|shown| shown.at == at);
-        for (at, column) in table.columns.iter().enumerate() {
-            if !is_shown(at) && !column.is_further && !column.title.is_empty() {
-                complaints.push(format!("{of}: {} has no room for {}", table.key, column.title));
-            }
+        for limit in WIDTHS {
+            let found = room(&table, limit).into_iter();
+            complaints.extend(found.map(|text| format!("{of}: {} of {limit}: {text}", table.key)));
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Returns what is wrong with the layout of a table.
+fn room(table: &Table, limit: usize) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let natural = |cell: &Cell| text::show(cell).chars().count();
+    let lay = |limit| lay_out(table, &table.rows, &natural, limit).shown;
+    let shown = lay(Some(limit));
+    let width: usize = shown.iter().map(|shown| GAP + shown.width).sum();
+    if width > limit {
+        complaints.push(format!("it has {width} characters"));
+    }
+    let is_shown = |at: usize| shown.iter().any(|shown| shown.at == at);
+    for (at, column) in table.columns.iter().enumerate() {
+        if !is_shown(at) && column.further.is_none() && !column.title.is_empty() {
+            complaints.push(format!("{} has no room", column.title));
+        }
+    }
+    let all: Vec<(Shown, Give)> = lay(None)
+        .into_iter()
+        .map(|shown| {
+            let give = give(&table.rows, shown.at);
+            (shown, give)
+        })
+        .collect();
+    for (out, _) in all.iter().filter(|(out, _)| !is_shown(out.at)) {
+        let column = table.columns[out.at];
+        let of_group = |at: usize| column.further == table.columns[at].further;
+        if all.iter().any(|(of, _)| of_group(of.at) && is_shown(of.at)) {
+            complaints.push(format!("{} is not shown, but its group", column.title));
+        }
+        let with_it = all.iter().filter(|(of, _)| is_shown(of.at) || of_group(of.at));
+        if least(with_it, [NAME_LEAST, usize::MAX]) <= limit {
+            complaints.push(format!("{} has room, and is not shown", column.title));
+        }
+    }
+    complaints
 }
 
 #[test]
