@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         trials.add_for_both("names_by_chance", None, names_by_chance);
         let tools = trials::missing(&["gzip", "grep", "seq"]);
         trials.add_for_both("programs_started", tools, programs_started);
+        let tools = trials::missing(&["bash", "cat"]);
+        trials.add_for_both("behind_a_wrapper", tools, behind_a_wrapper);
         let tools = trials::missing(&["env", "sleep"]);
         trials.add_for_both("script_by_another_name", tools, script_by_another_name);
         trials.add_for_both("several_runs", None, several_runs);
@@ -308,6 +310,34 @@ fn programs_started(stage: &Stage, who: Who) -> Result<(), Complaint> {
     command.args(["diff", "--table", "started"]).args([&a, &b]);
     let text = place.run(&mut command)?.success("diff")?.text();
     ensure!(text.contains("Programs started otherwise") && text.contains("-9"), "{text}");
+    Ok(())
+}
+
+/// A wrapper that asks many short programs before it starts the program itself does so the same each time,
+/// whenever their ends and their output come; what the program does otherwise is found behind it.
+fn behind_a_wrapper(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let run = |trace: &str, file: &str| {
+        place.clear()?;
+        let script = format!(
+            "for n in $(seq 30); do v=$(echo \"$n\" | cat); w=$(cat /proc/$$/comm; echo x.$$); done\n\
+             exec sh -c 'echo first > one; echo second > {file}'\n"
+        );
+        place.write("wrapper", script.as_bytes())?;
+        record(stage, &place, trace, &["bash", "./wrapper"])
+    };
+    let [a, b, c] = [("a.rnt", "two"), ("b.rnt", "two"), ("c.rnt", "three")]
+        .map(|(trace, file)| run(trace, file));
+    let (a, b, c) = (a?, b?, c?);
+    let found = json(stage, &place, &["diff", name(&a), name(&b)])?;
+    let order = found["order"].as_str().unwrap_or_default();
+    ensure!(order.contains("in the same order."), "{order} {}", found["parting"]);
+    let found = json(stage, &place, &["diff", name(&a), name(&c)])?;
+    let first = rows(&found, "parting").iter().find(|row| row["side"] == "A");
+    let text = first.and_then(|row| row["call"].as_str()).unwrap_or_default();
+    // The script itself has another size.
+    let is_script = text.contains("/wrapper") && text.contains("read(");
+    ensure!(text.contains("\"two\"") || is_script, "{}", found["parting"]);
     Ok(())
 }
 

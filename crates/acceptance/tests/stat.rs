@@ -147,6 +147,9 @@ fn callers_are_named(stage: &Stage, who: Who, pattern: &Pattern) -> Result<(), C
         let json: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
         let mut all = json["findings"].as_array().into_iter().flatten();
         let found = all.find(|finding| finding["kind"] == pattern.kind.as_str());
+        // How to see more is said once, where there is more to see.
+        let hints = stat(stage, &["patterns"], &trace)?.matches("reenact record --stack").count();
+        ensure!(hints == usize::from(stack.is_empty()), "{stack:?}: {hints} hints");
         Ok(found.and_then(|of| of["site"].as_str()).unwrap_or_default().to_string())
     };
     let (with, without) = (site(&["--stack"])?, site(&[])?);

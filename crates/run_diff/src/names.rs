@@ -7,13 +7,15 @@
 //!
 //! - pipes, sockets and other objects of the kernel: their number;
 //! - a path below the run's first working directory: it begins with `.` instead;
-//! - a number that is the id of a process or thread of that very run;
+//! - a number that is the id of a process or thread of that very run; of what a process itself names, its own
+//!   id or that of one it descends from: others would be found in `python311.zip` and `-j40` too;
 //! - below a directory for temporary files: the part of the first name that looks random, at least six
 //!   letters and digits, in which letters and digits, or small and capital letters, are mixed; or `tmp` and
 //!   eight of them, as Python has it.
 
 use std::collections::HashSet;
 
+use model::World;
 use trace::event::EventKind;
 
 /// What stands for what differs.
@@ -24,6 +26,8 @@ const TEMPORARY: [&[u8]; 4] = [b"/tmp/", b"/var/tmp/", b"/dev/shm/", b"/run/user
 const RANDOM_LEAST: usize = 6;
 /// Digits of an id, at least: fewer are often something else.
 const ID_DIGITS_LEAST: usize = 2;
+/// Limit for the processes of one line of descent.
+const KIN_MAX: usize = 16;
 /// Limit for the ids of a run.
 const IDS_MAX: usize = 1 << 16;
 
@@ -90,25 +94,34 @@ impl Naming {
 
     /// Returns the pattern of a name, the name itself if nothing in it differs by chance.
     pub fn pattern(&self, name: &[u8]) -> Vec<u8> {
+        self.pattern_of(name, &|number| self.ids.contains(&number))
+    }
+
+    /// Returns the pattern of a name that a process uses.
+    pub fn pattern_by(&self, name: &[u8], kin: &Kin) -> Vec<u8> {
+        self.pattern_of(name, &|number| kin.0.contains(&number))
+    }
+
+    fn pattern_of(&self, name: &[u8], is_id: &dyn Fn(u64) -> bool) -> Vec<u8> {
         if !name.starts_with(b"/") {
             return object(name);
         }
         let name = self.renamed(name.to_vec());
         let name = self.relative(&name);
-        self.without_ids(&without_random(&name))
+        without_ids(&without_random(&name), is_id)
     }
 
-    /// Returns an argument of a command line without what differs by chance: it may be a path, or end in
-    /// one, as `-I/usr/include` and `--file=/tmp/x` do.
-    pub fn word(&self, word: &[u8]) -> Vec<u8> {
+    /// Returns an argument of a process's command line without what differs by chance: it may be a path, or
+    /// end in one, as `-I/usr/include` and `--file=/tmp/x` do.
+    pub fn word(&self, word: &[u8], kin: &Kin) -> Vec<u8> {
         let begins = word.iter().position(|byte| *byte == b'/').unwrap_or(word.len());
         let (before, path) = word.split_at(begins);
         match before.last() {
-            None if !path.is_empty() => self.pattern(path),
+            None if !path.is_empty() => self.pattern_by(path, kin),
             Some(last) if !path.is_empty() && (before[0] == b'-' || *last == b'=') => {
-                [before, &self.pattern(path)].concat()
+                [before, &self.pattern_by(path, kin)].concat()
             }
-            _ => self.without_ids(&self.renamed_relative(word)),
+            _ => without_ids(&self.renamed_relative(word), &|number| kin.0.contains(&number)),
         }
     }
 
@@ -130,19 +143,33 @@ impl Naming {
             _ => name.to_vec(),
         }
     }
+}
 
-    fn without_ids(&self, name: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for part in name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
-            let is_id = part.len() >= ID_DIGITS_LEAST
-                && part[0].is_ascii_digit()
-                && std::str::from_utf8(part)
-                    .ok()
-                    .and_then(|text| text.parse().ok())
-                    .is_some_and(|number| self.ids.contains(&number));
-            if is_id { out.push(ANY) } else { out.extend_from_slice(part) }
-        }
-        out
+/// Returns a name without the numbers that are ids.
+fn without_ids(name: &[u8], is_id: &dyn Fn(u64) -> bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        let is_here = part.len() >= ID_DIGITS_LEAST
+            && part[0].is_ascii_digit()
+            && std::str::from_utf8(part).ok().and_then(|text| text.parse().ok()).is_some_and(is_id);
+        if is_here { out.push(ANY) } else { out.extend_from_slice(part) }
+    }
+    out
+}
+
+/// The ids of a thread, its process, and those that this descends from.
+#[derive(Clone, Debug, Default)]
+pub struct Kin(Vec<u64>);
+
+impl Kin {
+    /// Returns those of a thread and its process.
+    pub fn of(world: &World, thread: u32) -> Kin {
+        let Some(thread) = world.thread(thread) else { return Kin::default() };
+        let processes = std::iter::successors(world.process(thread.process), |process| {
+            world.process(process.parent?)
+        });
+        let pids = processes.take(KIN_MAX).map(|process| process.pid);
+        Kin(pids.chain([thread.tid]).map(u64::from).collect())
     }
 }
 
@@ -236,7 +263,7 @@ mod tests {
     fn arguments_may_have_paths_in_them() {
         let mut naming = Naming::saying(vec![(b"a.db".to_vec(), b"b.db".to_vec())]);
         naming.directory = b"/place".to_vec();
-        naming.id(4711);
+        let kin = Kin(vec![4711]);
         for (word, expected) in [
             ("-O2", "-O2"),
             ("/tmp/ccAb12Xy.s", "/tmp/*.s"),
@@ -247,9 +274,22 @@ mod tests {
             ("s/a/b/", "s/a/b/"),
             ("", ""),
         ] {
-            let found = naming.word(word.as_bytes());
+            let found = naming.word(word.as_bytes(), &kin);
             assert_eq!(String::from_utf8_lossy(&found), expected);
         }
+    }
+
+    #[test]
+    fn numbers_of_other_processes_are_no_ids_in_what_a_process_names() {
+        let mut naming = Naming::default();
+        [311, 40, 4711].into_iter().for_each(|id| naming.id(id));
+        let kin = Kin(vec![4711]);
+        let zip = b"/usr/lib/python311.zip";
+        assert_eq!(naming.pattern_by(zip, &kin), zip);
+        assert_eq!(naming.word(b"-j40", &kin), b"-j40");
+        assert_eq!(naming.pattern_by(b"/data/log.4711", &kin), b"/data/log.*");
+        // Of files alone it is not known who named them.
+        assert_eq!(naming.pattern(b"/data/log.40"), b"/data/log.*");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The first place where two deterministic runs part.
 //!
 //! Threads are brought together by how they descend from the first one and by the programs that they
-//! begin ([`pairing`]), and the calls of each are compared in order, but for what depends on how threads and signals happen to meet: waits for words in
-//! memory, and what handlers of signals do. No calls are kept: each run has hashes of its calls up to some of them
+//! begin ([`pairing`]), and the calls of each are compared in order, but for what handlers of signals do and
+//! for calls that are made by [`chance`]. No calls are kept: each run has hashes of its calls up to some of them
 //! ([`Marks`](marks::Marks)), by which the place is known but for a small part of the calls. That part
 //! alone is read again, and then the few calls that are shown.
 
+mod chance;
 mod marks;
 mod pairing;
 mod signature;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use model::{Conditions, Moment, walk};
 use render::lines::{self, Look};
 use render::text::Style;
-use syscalls::{Act, Handler};
+use syscalls::Handler;
 use trace::Trace;
 use trace::event::{Call, EventKind, StartHow};
 
@@ -76,8 +77,8 @@ fn follow<'a>(threads: &mut Threads, moment: &Moment<'a>) -> Option<&'a Call> {
         EventKind::Call(call) => {
             let row = syscalls::by_number(call.nr.into());
             let returns = row.is_some_and(|row| row.handler == Handler::SignalReturn);
-            let waits = row.is_some_and(|row| row.acts().any(|act| act == Act::WaitOnWord));
-            let is_compared = !threads.is_in_handler(thread, returns) && !waits;
+            let is_compared =
+                !threads.is_in_handler(thread, returns) && !chance::decides(moment, call);
             (is_compared && threads.is_followed(thread)).then_some(call)
         }
         _ => None,

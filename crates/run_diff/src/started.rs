@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::comparison::{Comparison, Pair};
+use crate::names::Kin;
 use crate::starts::{CommandLine, Started, Starts};
 
 /// What changed in how a program is started.
@@ -42,7 +43,8 @@ impl Asked {
         let words = [0, 1].map(|side| {
             let run = comparison.sides[side].first();
             run.map_or(Vec::new(), |run| {
-                run.command.iter().map(|word| run.naming.word(word)).collect::<Vec<_>>()
+                let plain = Kin::default();
+                run.command.iter().map(|word| run.naming.word(word, &plain)).collect::<Vec<_>>()
             })
         });
         let [a, b] = &words;

@@ -8,7 +8,7 @@ use render::escape::in_shell;
 use trace::event::EventKind;
 
 use crate::mixing::Mixer;
-use crate::names::Naming;
+use crate::names::{Kin, Naming};
 
 /// Limit for command lines that are told apart, and for the bytes and words of one.
 const LINES_MAX: usize = 1 << 13;
@@ -115,12 +115,13 @@ impl Beginnings {
 
 fn command_line(world: &World, thread: u32, naming: &Naming) -> Option<CommandLine> {
     let process = world.process(world.thread(thread)?.process)?;
+    let kin = Kin::of(world, thread);
     let mut left = LINE_BYTES_MAX;
     let mut words = Vec::new();
     for word in process.argv.iter().take(LINE_WORDS_MAX) {
         let word = &word[..word.len().min(left)];
         left -= word.len();
-        words.push(naming.word(word));
+        words.push(naming.word(word, &kin));
         if left == 0 {
             break;
         }

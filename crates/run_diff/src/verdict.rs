@@ -22,12 +22,13 @@ pub const SIDES: [&str; 2] = ["A", "B"];
 /// Returns what is said first, a line for each thing.
 pub fn lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = vec![time(comparison), chance(comparison), work(comparison)];
-    lines.extend(comparison.alignment.as_ref().map(order));
+    let same_work = comparison.did_the_same();
+    lines.extend(comparison.alignment.as_ref().map(|alignment| order(alignment, same_work)));
     lines
 }
 
-/// Says whether the calls came in the same order.
-fn order(alignment: &Alignment) -> String {
+/// Says whether the calls came in the same order. `same_work`: there are as many of each.
+fn order(alignment: &Alignment, same_work: bool) -> String {
     let Alignment { shared, alone, parted, partings } = alignment;
     let text = match partings.first() {
         None if *shared == 1 => "The calls came in the same order.".to_string(),
@@ -37,7 +38,11 @@ fn order(alignment: &Alignment) -> String {
         }
         Some(first) => part(first, *parted, *shared),
     };
-    format!("{text}{}", without_counterpart(*alone))
+    let left_out = match partings.is_empty() && *alone == [0, 0] && !same_work {
+        true => " Waits, reads of pipes and sockets, and memory are left out of that.",
+        false => "",
+    };
+    format!("{text}{}{left_out}", without_counterpart(*alone))
 }
 
 /// Says where threads part first.

@@ -49,12 +49,9 @@ pub static VIEW: ViewRow = ViewRow {
     look: |look| {
         let fold = Both::of_chosen(look.conditions, look.trace);
         Ok(look.watch(fold, |fold, files| {
-            let has_callers = fold.patterns.callers.were_recorded();
-            let (wall, findings, device) = fold.finish(files);
+            let (wall, findings, Around { device, hint }) = fold.finish(files);
             let mut sheet = sheet(&findings);
-            if !has_callers && findings.iter().any(|of| !of.site.is_empty()) {
-                sheet.notes.push(NO_CALLERS.into());
-            }
+            sheet.notes.extend(hint.map(str::to_string));
             if wall.run_ns > 0 {
                 let line = Cell::Word(wall.line().into());
                 sheet.facts.insert(0, Fact { key: "wall", title: "time went to", value: line });
@@ -64,10 +61,6 @@ pub static VIEW: ViewRow = ViewRow {
         }))
     },
 };
-
-/// What places of calls are where their callers are not known.
-const NO_CALLERS: &str = "called from: where the call itself is, mostly in the C library; of a recording with \
-                          `record --stack` it is the function that called that.";
 
 /// Limit for the calls of a recording in which the first finding is looked for beside another view.
 const BESIDE_CALLS_MAX: u64 = 200_000;
@@ -176,16 +169,23 @@ struct Both {
     device: SameDevice,
 }
 
+/// What is said beside findings.
+struct Around {
+    device: SameDevice,
+    hint: Option<&'static str>,
+}
+
 impl Both {
     fn of_chosen(conditions: &Conditions, trace: &Trace) -> Both {
         let patterns = Patterns::of_chosen(conditions, trace);
         Both { patterns, durability: Durability::new(u64::MAX), device: SameDevice::of(trace) }
     }
 
-    fn finish(self, files: &Namespace) -> (WallTime, Vec<Finding>, SameDevice) {
+    fn finish(mut self, files: &Namespace) -> (WallTime, Vec<Finding>, Around) {
         let safety = self.durability.finish(files);
-        let (wall, findings) = self.patterns.finish(files, &safety);
-        (wall, findings, self.device)
+        let (wall, findings) = self.patterns.find(files, &safety);
+        let hint = self.patterns.callers.hint(&findings);
+        (wall, findings, Around { device: self.device, hint })
     }
 }
 
@@ -405,6 +405,10 @@ impl Patterns {
 
     /// Returns what the time of the run went to, and the findings in order.
     pub fn finish(mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {
+        self.find(files, safety)
+    }
+
+    fn find(&mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {
         let run = std::mem::take(&mut self.run);
         let (wall, about_run, prices) = run.finish(self.cpus, files, &mut self.callers);
         let mut by_path: HashMap<Vec<u8>, (OfFile, Vec<FileId>)> = HashMap::new();
@@ -436,10 +440,10 @@ impl Patterns {
             }
         }
         let site = self.top_place(FindingKind::MissingFiles, &[FileId::OTHERS]);
-        findings.extend(self.missing.finish(site, &prices));
+        findings.extend(std::mem::take(&mut self.missing).finish(site, &prices));
         findings.extend(self.compressible());
         findings.extend(self.leaked(files));
-        if let Some((file, found)) = self.direct.finish(files, &prices) {
+        if let Some((file, found)) = std::mem::take(&mut self.direct).finish(files, &prices) {
             let site = self.top_place(FindingKind::DirectMisaligned, &[file]);
             findings.push(Finding { site, ..found });
         }

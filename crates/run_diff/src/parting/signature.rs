@@ -3,12 +3,11 @@
 use std::hash::{Hash, Hasher};
 
 use model::{Moment, file_use};
-use syscalls::Act;
 use syscalls::shape::{Arg, ArgKind, Classes, Operand, Ret, Syscall};
 use trace::event::{Call, Outcome};
 
 use crate::mixing::Mixer;
-use crate::names::Naming;
+use crate::names::{Kin, Naming};
 
 /// Numbers from here on may be addresses, where nothing says what they are.
 const ADDRESSES: u64 = 1 << 32;
@@ -23,15 +22,15 @@ pub fn signature(moment: &Moment<'_>, call: &Call, naming: &Naming) -> u64 {
     // Queues and areas of memory of System V have numbers that are never the same.
     let has_numbers = used.is(Classes::IPC) && !used.is(Classes::DESC);
     if let Some(row) = row.filter(|_| !has_numbers) {
-        // How much malloc gives back of what it asked for depends on the address that it got.
-        let depends_on_address = row.act_of(&call.args) == Act::Unmap;
-        let args = row.args_of(&call.args).iter().enumerate();
-        for (number, arg) in args.filter(|_| !depends_on_address) {
+        for (number, arg) in row.args_of(&call.args).iter().enumerate() {
             argument(arg, call.args[number.min(5)]).hash(&mut hasher);
         }
     }
-    for (number, path) in &moment.step.paths {
-        (number, naming.pattern(path)).hash(&mut hasher);
+    if !moment.step.paths.is_empty() {
+        let kin = Kin::of(moment.world, moment.event.thread);
+        for (number, path) in &moment.step.paths {
+            (number, naming.pattern_by(path, &kin)).hash(&mut hasher);
+        }
     }
     result(row, call, has_numbers || used.is(Classes::CLOCK)).hash(&mut hasher);
     hasher.finish()

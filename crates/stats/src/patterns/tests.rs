@@ -137,6 +137,21 @@ fn a_file_that_is_made_and_removed_again_and_again_is_told_with_its_syncs() {
 }
 
 #[test]
+fn who_called_is_asked_for_once_where_findings_leave_it_open() {
+    let hint = |calls: &[Made]| {
+        let (mut fold, files) = watch(Patterns::default(), calls);
+        let safety = Durability::new(1_000_000).finish(&files);
+        let (_, findings) = fold.find(&files, &safety);
+        assert!(!findings.is_empty());
+        fold.callers.hint(&findings)
+    };
+    let sync = call("fsync", &[3], 0).lasts(5_000_000);
+    assert!(hint(&repeated(30, &[sync])).is_some_and(|hint| hint.contains("record --stack")));
+    // What computes was called by nobody.
+    assert_eq!(hint(&[open("data", 0o102, 3), call("close", &[3], 0)]), None);
+}
+
+#[test]
 fn reading_again() {
     let read = call("pread64", &[3, 0, 65536, 0], 65536);
     assert_eq!(kinds(&repeated(40, &[read])), [FindingKind::Rereads]);
