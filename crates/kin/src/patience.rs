@@ -49,7 +49,7 @@ impl Patience {
             let _ = done.send(result);
             then();
         };
-        if start_thread("patience", work).is_err() {
+        if start_thread("patient", work).is_err() {
             self.lost.fetch_sub(1, Ordering::SeqCst);
             return None;
         }

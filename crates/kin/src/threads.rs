@@ -25,17 +25,23 @@ pub fn has_begun() {
     }
 }
 
-/// Starts a thread with all signals blocked. Its error names the likely limit.
+/// How the names of our threads begin, as others see them.
+const OURS: &str = "reenact/";
+/// Characters of a thread's name that the kernel keeps.
+const NAME_MAX: usize = 15;
+
+/// Starts a thread with all signals blocked, whose name says that it is ours. Its error names the likely limit.
 pub fn start_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
+    debug_assert!(OURS.len() + name.len() <= NAME_MAX, "{name} is too long for a thread");
     let work = || {
         leave_signals_to_others();
         has_begun();
         work()
     };
-    Builder::new().name(name.into()).spawn(work).map_err(|error| {
+    Builder::new().name(format!("{OURS}{name}")).spawn(work).map_err(|error| {
         let limits = match error.raw_os_error() {
             Some(libc::EINVAL) => "unshare --pid needs --fork",
             _ => "ulimit -u, or a cgroup's pids.max, may forbid it",
@@ -51,5 +57,17 @@ fn leave_signals_to_others() {
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_threads_say_whose_they_are() {
+        let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        let found = start_thread("patient", name).unwrap().join().unwrap();
+        assert_eq!(found, "reenact/patient\n");
     }
 }

@@ -51,7 +51,7 @@ fn calls_without_data() {
         std::thread::yield_now();
     }
     let all = begin.elapsed().as_secs_f64();
-    let (cpu, stalls) = (thread_cpu("drain"), main.stalls);
+    let (cpu, stalls) = (thread_cpu("reenact/drain"), main.stalls);
     main.end();
     let summary = end_program(recorder);
     assert_eq!((summary.calls, summary.lost), (CALLS, 0));
@@ -87,7 +87,7 @@ fn calls_with_data(distinct: u64) {
     }
     let all = begin.elapsed().as_secs_f64();
     main.ring();
-    let (cpu, stalls) = (thread_cpu("drain"), main.stalls);
+    let (cpu, stalls) = (thread_cpu("reenact/drain"), main.stalls);
     main.end();
     let summary = end_program(recorder);
     let finished = begin.elapsed().as_secs_f64();

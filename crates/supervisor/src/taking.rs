@@ -43,7 +43,7 @@ impl Supervisor {
         let work = move || {
             // The kernel detaches when this thread ends, however far it came: the program attaches
             // now.
-            let tracer = kin::start_thread("left-alone", move || taking.carry_out().is_ok());
+            let tracer = kin::start_thread("release", move || taking.carry_out().is_ok());
             let done = tracer.is_ok_and(|tracer| tracer.join().unwrap_or(false));
             if slot.state.load(Ordering::Acquire) == slot_state::ACTIVE {
                 reply_to(slot, request, if done { answer::DONE } else { answer::REFUSED });

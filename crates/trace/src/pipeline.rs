@@ -266,7 +266,7 @@ impl Pipeline {
             let compressor = Compressor::new(compress).map_err(refused)?;
             let shared = Arc::clone(&pipeline.shared);
             let worker = std::thread::Builder::new()
-                .name("trace-writer".into())
+                .name("reenact/writer".into())
                 .spawn(move || work(&shared, compressor))
                 .map_err(|source| WriteError::Thread { source: Arc::new(source) })?;
             pipeline.workers.push(worker);

@@ -94,7 +94,7 @@ impl LoadedFiles {
     /// Begins to note files.
     pub fn start(handle: Handle) -> std::io::Result<LoadedFiles> {
         let (wanted, asked) = channel::<Wanted>();
-        start_thread("loaded files", move || {
+        start_thread("loaded", move || {
             let mut known = Known::default();
             for wanted in asked {
                 match wanted {
