@@ -96,6 +96,11 @@ pub fn install(bell: &'static AtomicU32) {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // One at a time: the runtime's other stack has no room for a frame of each.
+            libc::sigfillset(&raw mut action.sa_mask);
+            for fault in FAULTS {
+                libc::sigdelset(&raw mut action.sa_mask, fault);
+            }
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
     }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use acceptance::place::{self, PATIENCE, Place, Who};
-use acceptance::shown::Info;
+use acceptance::shown::{self, Info};
 use acceptance::stage::Stage;
 use acceptance::trials::{self, Trials};
 use acceptance::{Complaint, ensure};
@@ -17,6 +17,7 @@ pub fn add(trials: &mut Trials) {
         let check = move |stage: &Stage, who| ends_complete(stage, who, script);
         trials.add_for_both(&format!("lives/{name}"), None, check);
     }
+    trials.add_for_both("killed_unseen", trials::missing(&["python3"]), killed_unseen);
     trials.add_for_both("recorder_is_stopped", None, recorder_is_stopped);
     trials.add_for_both("recorder_in_a_recording", trials::missing(&["cat"]), nested);
 }
@@ -47,7 +48,24 @@ const SCRIPTS: &[(&str, &str)] = &[
         "for i in 1 2 3 4 5 6 7 8; do ( (sleep 0.05; exec /bin/true) & (sleep 0.05; :) & ); done
          echo the end",
     ),
+    (
+        "recorder_gets_many_signals",
+        "trap '' USR1 USR2 WINCH CONT HUP; recorder=$PPID
+         for i in 1 2 3 4; do
+             (for j in 1 2 3 4 5 6 7 8 9 10; do
+                 for signal in USR1 USR2 WINCH CONT HUP; do kill -$signal $recorder; done
+             done) &
+         done; wait; echo the end",
+    ),
 ];
+
+/// A process that ends by a signal, and cannot be looked into by its own user.
+const HIDES: &str = "
+import ctypes, os, signal
+if os.fork() == 0:
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+print(os.wait()[1])";
 
 fn ends_complete(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
@@ -56,6 +74,25 @@ fn ends_complete(stage: &Stage, who: Who, script: &str) -> Result<(), Complaint>
     let recorded = place.run(&mut command)?.success("recorded")?;
     ensure!(recorded.text() == "the end\n", "it printed {}", recorded.text());
     Info::of(stage, &trace)?.must_be_complete()
+}
+
+/// How a process has ended is said if it is known, and not made up.
+fn killed_unseen(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("hides.rnt");
+    let mut command = record(stage, &place, &["-q"], &trace, &["python3", "-c", HIDES]);
+    let recorded = place.run(&mut command)?.success("recorded")?;
+    ensure!(recorded.text() == "9\n", "it printed {}", recorded.text());
+    let mut ends = Vec::new();
+    shown::show(stage, &trace, &["--data", "none"], |event| {
+        if event["type"] == "exit" && event["scope"] == "process" {
+            ends.push(event.clone());
+        }
+        Ok(())
+    })?;
+    let exited = ends.iter().filter(|event| event["status"]["exited"] == 0).count();
+    ensure!(ends.len() == 2 && exited == 1, "ends: {ends:?}");
+    Ok(())
 }
 
 /// Stopping a job stops the recorder as well; both continue later.
