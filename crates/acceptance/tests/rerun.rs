@@ -83,6 +83,12 @@ const WORKS: &[(&str, &[&str], &str)] = &[
         "printf '\\\\documentclass{article}\\\\begin{document}%s$x^2$\\\\end{document}' \
          \"$(seq 3000)\" > a.tex; exec pdflatex -interaction=batchmode a",
     ),
+    (
+        "streams_opened_again",
+        &[],
+        "echo 1; echo 2 >>/dev/stdout; echo 3 >&2; echo 4 >>/proc/self/fd/1; echo 5 >>/dev/stderr; \
+         (echo 6 >>/proc/$$/fd/2); exec 3>>/dev/fd/2; sh -c 'echo 7 >&3; echo 8 >>/dev/fd/3'",
+    ),
     ("tar", &["tar", "gzip"], "tar -C /usr/include -czf x.tar.gz linux; exec tar tzvf x.tar.gz"),
     (
         "git",

@@ -252,7 +252,7 @@ impl World {
     }
 
     /// Returns the open file behind a descriptor of a live process.
-    pub(crate) fn descriptor_of(&self, pid: u32, fd: i32) -> Option<Rc<Description>> {
+    pub fn descriptor_of(&self, pid: u32, fd: i32) -> Option<Rc<Description>> {
         let is_its = |thread: &&Thread| {
             self.processes.get(&thread.process).is_some_and(|process| process.pid == pid)
         };

@@ -30,7 +30,7 @@ use crate::processes::{self, Processes};
 use crate::reasons::{Interrupted, why_otherwise};
 use crate::reply::{give_path, give_signals};
 use crate::shadows::Shadows;
-use crate::streams::{Output, Streams};
+use crate::streams::{NotShown, Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::Stimuli;
 use crate::words::{raw, told};
@@ -155,8 +155,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Bytes of output that are not shown, as no call carries them.
-    pub fn not_shown(&self) -> u64 {
+    /// Bytes of output that are not shown.
+    pub fn not_shown(&self) -> NotShown {
         self.streams.not_shown
     }
 

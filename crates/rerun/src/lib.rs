@@ -47,6 +47,6 @@ pub use live::{Asked, Message, What};
 pub use loaded::{Loaded, PIECES_MAX, hash_of};
 pub use network::{Client, Network};
 pub use shadows::Shadows;
-pub use streams::{Output, Shown};
+pub use streams::{NotShown, Output, Shown};
 pub use survey::{Refusal, Survey};
 pub use timeline::{Stimuli, Times};

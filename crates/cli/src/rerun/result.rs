@@ -7,7 +7,7 @@ use render::amounts::{counted, show_count, show_size, show_time};
 use render::json::text;
 use replay::Outcome;
 use replay::outcome::Stopped;
-use rerun::{Counts, Ending, Times};
+use rerun::{Counts, Ending, NotShown, Times};
 use trace::Trace;
 
 use super::follower::Found;
@@ -29,8 +29,8 @@ pub struct Done {
     pub here: Machine,
     /// What was compared.
     pub counts: Counts,
-    /// Bytes of output that no call carries.
-    pub not_shown: u64,
+    /// Bytes of output that are not shown.
+    pub not_shown: NotShown,
     /// The processor is another one.
     pub other_processor: bool,
     /// What it took, put together.
@@ -53,8 +53,14 @@ impl Done {
         if compared > 0 {
             text.push_str(&format!(", with {} that went in", show_size(compared)));
         }
-        if self.not_shown > 0 {
-            let size = show_size(self.not_shown);
+        if self.not_shown.elsewhere > 0 {
+            let size = show_size(self.not_shown.elsewhere);
+            text.push_str(&format!(
+                "; {size} went to others than standard output and error, and are not shown"
+            ));
+        }
+        if self.not_shown.copied > 0 {
+            let size = show_size(self.not_shown.copied);
             text.push_str(&format!(
                 "; {size} of its output were copied by the kernel, and are not shown"
             ));
