@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CString;
 
 use model::contents::is_out;
-use model::{Contents, Stored};
+use model::{Contents, Stored, Walk};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
 use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part, signal_place};
@@ -146,10 +146,13 @@ impl Survey {
             return Err(Refusal::Incomplete("it has no end".into()));
         }
         let mut found = Found { serialised: has("--serialize"), ..Found::default() };
-        let mut stored = Stored(trace);
+        let (mut stored, mut walk, clock) = (Stored(trace), Walk::default(), model::clock(trace));
         for next in trace.events() {
             let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
-            found.add(next.seq, &next.event, &mut stored)?;
+            walk.event(&next, &clock, &mut stored, |moment, contents| {
+                found.ports.event(moment, contents);
+                found.add(moment.seq, moment.event, contents)
+            })?;
         }
         let (mut changed, mut originals) = (Vec::new(), HashMap::new());
         for (file, was_mapped) in found.files.values() {
@@ -291,8 +294,6 @@ impl Found {
                     }
                     _ => {}
                 }
-                let process = self.threads.get(&event.thread).map_or(0, |(process, _)| *process);
-                self.ports.call(process, seq, call, contents);
                 check(seq, call)?;
             }
             _ => {}
