@@ -403,6 +403,10 @@ impl Observer for Glue {
         self.handle.program_ended(pid, status);
     }
 
+    fn reaped(&mut self, pid: i32, status: i32) {
+        let _ = self.messages.send(Message::Reaped { pid, status });
+    }
+
     fn signalled(&mut self, signal: i32) {
         if matches!(signal, libc::SIGTERM | libc::SIGINT | libc::SIGHUP) {
             // The program waits for an answer: that is not to be waited for.

@@ -96,6 +96,13 @@ pub enum Reason {
         /// What was recorded.
         expected: String,
     },
+    /// The program died otherwise.
+    OtherEnd {
+        /// What was recorded.
+        expected: String,
+        /// What happened.
+        found: String,
+    },
     /// A call beyond the last one of its thread.
     Beyond {
         /// What was made.
@@ -146,6 +153,9 @@ impl fmt::Display for Reason {
             }
             Reason::Ended { expected } => {
                 write!(f, "recorded {expected}, but the program has ended")
+            }
+            Reason::OtherEnd { expected, found } => {
+                write!(f, "recorded {expected}, and there was {found}")
             }
             Reason::Beyond { found } => {
                 write!(f, "made {found}, beyond the last call that was recorded of its thread")

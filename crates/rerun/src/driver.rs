@@ -36,6 +36,7 @@ use crate::timeline::Stimuli;
 use crate::words::{raw, told};
 
 mod another;
+mod ends;
 mod evidence;
 mod mappings;
 mod network;
@@ -47,6 +48,8 @@ mod turns;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The same for orders of a debugger.
 const ORDERS_EVERY: Duration = Duration::from_millis(5);
+/// Maximum number of processes whose ends are remembered.
+const ENDED_MAX: usize = 1 << 16;
 const TIMES_SLOWER: u32 = 20;
 /// Times in a trace may make no sense.
 const TAKEN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -101,6 +104,8 @@ pub struct Driver<'a> {
     /// No process is left that could ask.
     is_over: bool,
     processes: Processes,
+    /// Wait statuses of those that have ended.
+    ended: HashMap<i32, i32>,
     streams: Streams<'a>,
     /// What it finds of the files that it maps.
     shadows: Shadows,
@@ -143,6 +148,7 @@ impl<'a> Driver<'a> {
             left: Vec::new(),
             is_over: false,
             processes: Processes::default(),
+            ended: HashMap::new(),
             streams: Streams::new(output),
             shadows,
             named: Named::default(),
@@ -219,6 +225,7 @@ impl<'a> Driver<'a> {
                 self.signal(event.thread, info)
             }
             EventKind::Call(call) => self.call(moment, call, contents),
+            EventKind::Exit { process, .. } => self.end(*process, event.tsc, moment.enter_ns),
             EventKind::End { .. } => self.note(Step::End { thread: event.thread }),
             _ => Ok(()),
         }
@@ -243,6 +250,12 @@ impl<'a> Driver<'a> {
         let asked = match message {
             Message::Asked(asked) => asked,
             Message::NotFollowed(text) => return Err(Ending::Failed(text)),
+            Message::Reaped { pid, status } => {
+                if self.ended.len() < ENDED_MAX {
+                    self.ended.insert(pid, status);
+                }
+                return Ok(true);
+            }
         };
         self.processes.add(asked.pid);
         match asked.what {

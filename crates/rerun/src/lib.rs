@@ -17,6 +17,7 @@ mod compare;
 mod debugger;
 mod divergence;
 mod driver;
+mod faults;
 mod files;
 mod first_image;
 mod held;

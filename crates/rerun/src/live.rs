@@ -60,6 +60,13 @@ pub enum Message {
     Asked(Asked),
     /// A program could not be followed, and was ended.
     NotFollowed(String),
+    /// A child of ours has ended.
+    Reaped {
+        /// Its id.
+        pid: i32,
+        /// Its wait status.
+        status: i32,
+    },
 }
 
 /// A thread of the re-execution.

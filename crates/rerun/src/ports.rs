@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use model::Contents;
 use model::contents::is_out;
-use syscalls::abi::errno;
+use model::{Contents, Moment, OpenTable};
 use syscalls::abi::files::{AF_INET, AF_INET6};
 use syscalls::{Act, Beside, by_number};
-use trace::event::{Call, Outcome};
+use trace::event::{Call, EventKind};
 
 /// Maximum number of sockets that are followed.
 const SOCKETS_MAX: usize = 1 << 12;
@@ -17,50 +16,39 @@ const HEAD: usize = 4;
 /// What was found so far.
 #[derive(Default)]
 pub(crate) struct Ports {
-    /// Numbers of the binds of sockets whose port is not known, by process and descriptor.
-    open: HashMap<(u32, u32), u64>,
+    /// Numbers of the binds of sockets whose port is not known, by the socket: several descriptors of
+    /// several processes may lead to it.
+    open: OpenTable<u64>,
     /// Ports by the numbers of binds.
     pub known: HashMap<u64, u16>,
 }
 
 impl Ports {
-    /// Takes each call, in order.
-    pub fn call(&mut self, process: u32, seq: u64, call: &Call, contents: &mut dyn Contents) {
+    /// Takes each event, in order.
+    pub fn event(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) {
+        if !self.open.is_empty() {
+            moment.world.closed_files(&mut |socket| _ = self.open.remove(&socket));
+        }
+        let (EventKind::Call(call), Some(seq)) = (&moment.event.kind, moment.seq) else { return };
         let Some(row) = by_number(call.nr.into()) else { return };
         let binds = row.beside_of(&call.args) == Beside::Binds;
-        let act = row.act_of(&call.args);
-        if !binds && !matches!(act, Act::TellAddress | Act::Close) {
+        if !binds && row.act_of(&call.args) != Act::TellAddress || call.success().is_none() {
             return;
         }
-        match call.outcome {
-            Outcome::Returned { ret, .. } if !errno::is_error(ret) => {}
-            _ => return,
-        }
-        let key = (process, call.args[0] as u32);
+        let table = moment.world.descriptors(moment.event.thread);
+        let entry = table.as_ref().and_then(|table| table.get(call.args[0] as i32));
+        let Some(socket) = entry.map(|entry| entry.description.id()) else { return };
         if binds {
-            let is_any = port(call, false, contents) == Some(0);
-            if is_any && self.open.len() < SOCKETS_MAX {
-                self.open.insert(key, seq);
-            } else {
-                self.open.remove(&key);
+            if port(call, false, contents) == Some(0) && self.open.len() < SOCKETS_MAX {
+                self.open.insert(socket, seq);
             }
-            return;
-        }
-        // A child may ask for the port of a socket that its maker has bound.
-        let of_maker = || self.open.keys().find(|(_, fd)| *fd == key.1).copied();
-        let key = if self.open.contains_key(&key) { Some(key) } else { of_maker() };
-        match (act, key) {
-            (Act::TellAddress, Some(key)) => {
-                if let (Some(bind), Some(port)) =
-                    (self.open.remove(&key), port(call, true, contents))
-                    && port != 0
-                    && self.known.len() < SOCKETS_MAX
-                {
-                    self.known.insert(bind, port);
-                }
-            }
-            (Act::Close, Some(key)) if key.0 == process => _ = self.open.remove(&key),
-            _ => {}
+        } else if let Some(bind) = self.open.get(&socket)
+            && let Some(port) = port(call, true, contents)
+            && port != 0
+            && self.known.len() < SOCKETS_MAX
+        {
+            self.known.insert(*bind, port);
+            self.open.remove(&socket);
         }
     }
 }
@@ -77,41 +65,76 @@ fn port(call: &Call, out: bool, contents: &mut dyn Contents) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use model::InlineOnly;
-    use syscalls::record::data_flag;
-    use trace::event::{Content, Data};
+    use model::{InlineOnly, Walk};
+    use syscalls::record::{StartHow, data_flag};
+    use trace::Sequenced;
+    use trace::event::{Content, Data, Event, Outcome};
 
     use super::*;
 
     /// A call about a descriptor, with an address of IPv4 and this port.
-    fn call(name: &str, fd: u64, port: u16, flags: u8) -> Call {
+    fn call(name: &str, fd: u64, port: u16) -> EventKind {
         let bytes = [2, 0, (port >> 8) as u8, port as u8, 127, 0, 0, 1];
         let content = Content::Inline(bytes.into());
+        let flags = if name == "bind" { 0 } else { data_flag::OUT };
         let data = Data { arg: 1, flags, true_len: 8, content, ..Data::default() };
-        Call {
+        EventKind::Call(Call {
             nr: syscalls::by_name(name).unwrap().nr,
             args: [fd, 0x1000, 8, 0, 0, 0],
             outcome: Outcome::Returned { exit_tsc: 0, ret: 0 },
             data: vec![data],
             ..Call::default()
-        }
+        })
+    }
+
+    /// One that gives a descriptor.
+    fn gives(name: &str, args: [u64; 6], ret: i64) -> EventKind {
+        let nr = syscalls::by_name(name).unwrap().nr;
+        let outcome = Outcome::Returned { exit_tsc: 0, ret };
+        EventKind::Call(Call { nr, args, outcome, ..Call::default() })
+    }
+
+    fn begin(process: u32, parent: u32) -> EventKind {
+        let how = if parent == 0 { StartHow::Launch } else { StartHow::Fork };
+        EventKind::Start { how, process, parent, pid: 40 + process, tid: 40 + process }
     }
 
     #[test]
-    fn a_port_is_known_once_the_program_asks_for_it() {
-        let mut ports = Ports::default();
-        let mut add = |process, seq, call: Call| {
-            ports.call(process, seq, &call, &mut InlineOnly);
-        };
-        add(1, 1, call("bind", 3, 0, 0));
-        add(1, 2, call("bind", 4, 80, 0));
-        add(1, 3, call("getsockname", 4, 80, data_flag::OUT));
-        add(1, 4, call("getsockname", 3, 40_000, data_flag::OUT));
-        add(1, 5, call("bind", 5, 0, 0));
-        add(1, 6, call("close", 5, 0, 0));
-        add(1, 7, call("getsockname", 5, 40_001, data_flag::OUT));
-        add(1, 8, call("bind", 6, 0, 0));
-        add(2, 9, call("getsockname", 6, 40_002, data_flag::OUT));
-        assert_eq!(ports.known, HashMap::from([(1, 40_000), (8, 40_002)]));
+    fn a_port_is_that_of_the_socket_that_was_bound() {
+        let (mut walk, mut ports) = (Walk::default(), Ports::default());
+        let socket = |fd| gives("socket", [2, 1, 0, 0, 0, 0], fd);
+        let all = [
+            (1, begin(1, 0)),
+            (1, socket(3)),
+            (1, call("bind", 3, 0)),
+            (1, socket(4)),
+            (1, call("bind", 4, 80)),
+            (1, call("getsockname", 4, 80)),
+            // Another process has another socket at a number of the first one.
+            (2, begin(2, 1)),
+            (2, gives("close", [3, 0, 0, 0, 0, 0], 0)),
+            (2, socket(3)),
+            (2, call("getsockname", 3, 50_000)),
+            // A child, and under another number.
+            (3, begin(3, 1)),
+            (3, gives("dup", [3, 0, 0, 0, 0, 0], 9)),
+            (3, gives("close", [3, 0, 0, 0, 0, 0], 0)),
+            (3, call("getsockname", 9, 40_000)),
+            // What was closed is not asked about.
+            (1, socket(5)),
+            (1, call("bind", 5, 0)),
+            (1, gives("close", [5, 0, 0, 0, 0, 0], 0)),
+            (1, socket(5)),
+            (1, call("getsockname", 5, 40_001)),
+        ];
+        for ((thread, kind), seq) in all.into_iter().zip(0..) {
+            let event = Event { thread, kind, ..Event::default() };
+            let next = Sequenced { seq: Some(seq), event };
+            walk.event(&next, &|tsc| tsc, &mut InlineOnly, |moment, contents| {
+                ports.event(moment, contents);
+            });
+        }
+        assert_eq!(ports.known, HashMap::from([(2, 40_000)]));
+        assert!(ports.open.is_empty());
     }
 }

@@ -24,6 +24,13 @@ pub(crate) fn wait_for_end(pid: i32, tid: i32) {
     }
 }
 
+/// The wait status of a process that has ended and that its parent has not asked for.
+pub(crate) fn status_of_dead(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.starts_with('Z').then(|| rest.split_whitespace().last()?.parse().ok()).flatten()
+}
+
 /// The CPU time that a process has had.
 pub(crate) fn cpu_time(pid: i32) -> Duration {
     // The kernel's own way to name the clock of a process.

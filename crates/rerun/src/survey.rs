@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CString;
 
 use model::contents::is_out;
-use model::{Contents, Stored};
+use model::{Contents, Stored, Walk};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
 use syscalls::record::{SIGINFO_BYTES, StartHow, data_flag, enter_flag, part, signal_place};
@@ -13,6 +13,7 @@ use trace::Trace;
 use trace::event::{Call, Event, EventKind, GapWhy, Outcome};
 use trace::parts::{PartValue, part_id};
 
+use crate::faults::{Fault, Faults};
 use crate::first_image::{FirstImage, image_stack};
 use crate::loaded::Loaded;
 use crate::ports::Ports;
@@ -85,6 +86,8 @@ pub struct Survey {
     pub signals: HashMap<u64, Vec<Info>>,
     /// Last threads of processes that ended otherwise than by a call: the numbers of their last calls.
     pub deaths: HashMap<u32, u64>,
+    /// Processes that ended by a fault of their own code.
+    pub faults: HashMap<u32, Fault>,
     /// Threads of processes with several, of which one ran at a time.
     pub in_turn: HashSet<u32>,
     /// Processes that were there at the same time, at most.
@@ -126,6 +129,7 @@ struct Found {
     /// Files that were mapped with their bytes, by device and inode.
     with_bytes: HashSet<(u64, u64)>,
     ports: Ports,
+    faults: Faults,
     calls: u64,
     status: Option<i32>,
     first_process: u32,
@@ -142,10 +146,13 @@ impl Survey {
             return Err(Refusal::Incomplete("it has no end".into()));
         }
         let mut found = Found { serialised: has("--serialize"), ..Found::default() };
-        let mut stored = Stored(trace);
+        let (mut stored, mut walk, clock) = (Stored(trace), Walk::default(), model::clock(trace));
         for next in trace.events() {
             let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
-            found.add(next.seq, &next.event, &mut stored)?;
+            walk.event(&next, &clock, &mut stored, |moment, contents| {
+                found.ports.event(moment, contents);
+                found.add(moment.seq, moment.event, contents)
+            })?;
         }
         let (mut changed, mut originals) = (Vec::new(), HashMap::new());
         for (file, was_mapped) in found.files.values() {
@@ -165,7 +172,7 @@ impl Survey {
         if !changed.is_empty() {
             return Err(Refusal::Changed(changed));
         }
-        let deaths = found.deaths();
+        let (deaths, faults) = found.deaths();
         let in_turn = found.threads.iter().filter(|(_, (of, _))| found.threaded.contains(of));
         let in_turn = in_turn.map(|(thread, _)| *thread).collect();
         let no_program = || Refusal::Incomplete("it has no program".into());
@@ -175,6 +182,7 @@ impl Survey {
         first.args = words.collect::<Option<_>>().ok_or_else(no_program)?;
         Ok(Survey {
             deaths,
+            faults,
             in_turn,
             first,
             signals: found.signals,
@@ -189,8 +197,8 @@ impl Survey {
 }
 
 impl Found {
-    /// Of each process that was killed, the thread that has made its last call.
-    fn deaths(&self) -> HashMap<u32, u64> {
+    /// Of each process that was killed, the thread that has made its last call; and those that were not killed.
+    fn deaths(&self) -> (HashMap<u32, u64>, HashMap<u32, Fault>) {
         let mut last: HashMap<u32, (u32, u64)> = HashMap::new();
         for (thread, (process, seq)) in &self.threads {
             let is_killed = self.ended.contains(process) && !self.leaving.contains(process);
@@ -201,7 +209,15 @@ impl Found {
                 }
             }
         }
-        last.into_values().collect()
+        // Which of several threads has made a fault is not recorded.
+        let fault = |(process, (thread, _)): (&u32, &(u32, u64))| {
+            let is_alone = !self.threaded.contains(process);
+            let fault = is_alone.then(|| self.faults.of(*process, *thread)).flatten();
+            fault.map(|fault| (*process, fault))
+        };
+        let faults: HashMap<u32, Fault> = last.iter().filter_map(fault).collect();
+        last.retain(|process, _| !faults.contains_key(process));
+        (last.into_values().collect(), faults)
     }
 
     fn add(
@@ -224,7 +240,8 @@ impl Found {
         }
         match &event.kind {
             EventKind::Gap { why, text, .. } => return Err(gap(*why, text)),
-            EventKind::Start { how, process, pid, .. } => {
+            EventKind::Start { how, process, pid, tid, .. } => {
+                self.faults.begin(*process, [*pid, *tid]);
                 if *how == StartHow::Thread {
                     if !self.serialised {
                         return Err(Refusal::Threads { pid: *pid });
@@ -250,17 +267,20 @@ impl Found {
             }
             EventKind::Exit { process, status } => {
                 self.ended.insert(*process);
+                self.faults.end(*process, *status);
                 self.alive.remove(process);
                 if *process == self.first_process {
                     self.status = *status;
                 }
             }
             EventKind::Signal { signal, info, .. } if !comes_first(event) => {
+                self.faults.signal(event.thread);
                 self.signal(event.thread, *signal, info)?;
             }
             EventKind::Call(call) => {
                 let Some(seq) = seq else { return Ok(()) };
                 self.calls += 1;
+                self.faults.call(event.thread, call);
                 if let Some((_, last)) = self.threads.get_mut(&event.thread) {
                     *last = Some(seq);
                 }
@@ -274,8 +294,6 @@ impl Found {
                     }
                     _ => {}
                 }
-                let process = self.threads.get(&event.thread).map_or(0, |(process, _)| *process);
-                self.ports.call(process, seq, call, contents);
                 check(seq, call)?;
             }
             _ => {}

@@ -21,6 +21,8 @@ pub trait Observer {
     fn not_followed(&mut self, pid: u32, process: u32, why: &str);
     /// The launched program has ended, with this wait status.
     fn ended(&mut self, pid: u32, status: i32);
+    /// A child has ended, with this wait status.
+    fn reaped(&mut self, _pid: i32, _status: i32) {}
     /// A signal has come from outside. It goes to the program, unless that is over.
     fn signalled(&mut self, _signal: i32) {}
     /// This signal requests the end of the recording.

@@ -310,6 +310,7 @@ impl Supervisor {
                 self.stopped(pid, status, observer);
                 continue;
             }
+            observer.reaped(pid, status);
             if pid == self.program {
                 self.program_status = Some(status);
                 self.look_at_last_signals(observer);
