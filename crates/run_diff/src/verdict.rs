@@ -209,7 +209,7 @@ fn how_started(of: &Change, took: f64) -> String {
         };
         return format!("{name} {started} and took {time} {how}");
     }
-    let words = of.words.each_ref().map(|words| command_line(words));
+    let words = of.words.each_ref().map(command_line);
     let arguments = match words.each_ref().map(String::as_str) {
         ["", new] => format!("with {new}"),
         [old, ""] => format!("without {old}"),
