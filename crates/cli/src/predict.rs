@@ -200,14 +200,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         predictions: Vec::new(),
     };
     let unknown = unknown_time(&report.recorded);
-    for configuration in &configurations {
-        let predictions = predict(args, &job, configuration, unknown.as_deref());
-        report.predictions.extend(predictions);
-        // What it had made is gone by now.
-        if let Some(signal) = interrupt::heard() {
-            return Ok(interrupt::die_of(signal));
+    let mut all: Vec<Runs<'_>> =
+        configurations.iter().map(|of| Runs::new(args, &job, of)).collect();
+    // They take turns: a disk that becomes slower meanwhile does so for all of them.
+    for number in 1..=args.repeat {
+        for runs in &mut all {
+            runs.round(number, unknown.as_deref());
+            // What it had made is gone by now.
+            if let Some(signal) = interrupt::heard() {
+                return Ok(interrupt::die_of(signal));
+            }
         }
     }
+    report.predictions = all.into_iter().flat_map(Runs::end).collect();
     let failures = report.predictions.iter().filter(|one| !one.is_there()).count();
     let table = table::table(&report.recorded, &report.predictions);
     let printed = if args.json { report.json() } else { report.text(&table, args.wide) };
@@ -262,22 +267,27 @@ fn unknown_time(recorded: &Recorded) -> Option<String> {
     })
 }
 
-/// Predicts for one configuration, by each method. `unknown`: why a replay would say nothing.
-fn predict(
-    args: &Args,
-    job: &Job,
-    configuration: &Configuration,
-    unknown: Option<&str>,
-) -> Vec<Prediction> {
-    let by = Means::of(configuration, &job.controllers);
-    let begin = |method| Prediction::new(configuration.clone(), by, method);
-    let mut all: Vec<Prediction> = args.method.each().iter().copied().map(begin).collect();
-    let mut actual: Result<Vec<Measured>, String> = Ok(Vec::new());
-    for number in 1..=args.repeat {
-        if interrupt::heard().is_some() {
-            break;
-        }
-        for one in &mut all {
+/// The runs on one configuration, by each method.
+struct Runs<'a> {
+    args: &'a Args,
+    job: &'a Job,
+    configuration: &'a Configuration,
+    predictions: Vec<Prediction>,
+    actual: Result<Vec<Measured>, String>,
+}
+
+impl<'a> Runs<'a> {
+    fn new(args: &'a Args, job: &'a Job, configuration: &'a Configuration) -> Runs<'a> {
+        let by = Means::of(configuration, &job.controllers);
+        let begin = |method| Prediction::new(configuration.clone(), by, method);
+        let predictions = args.method.each().iter().copied().map(begin).collect();
+        Runs { args, job, configuration, predictions, actual: Ok(Vec::new()) }
+    }
+
+    /// Runs once by each method. `unknown`: why a replay would say nothing.
+    fn round(&mut self, number: u32, unknown: Option<&str>) {
+        let Runs { args, job, configuration, predictions, actual } = self;
+        for one in predictions {
             if let ("replay", Some(why)) = (one.method, unknown) {
                 one.fail(why.into());
                 continue;
@@ -289,21 +299,24 @@ fn predict(
             };
             one.add(run.map_err(|error| error.to_string()));
         }
-        if let (Some(line), Ok(runs)) = (&args.actual, &mut actual) {
+        if let (Some(line), Ok(runs)) = (&args.actual, &mut *actual) {
             tell(number, args.repeat, line, "actual");
             match run::actual(job, configuration, line) {
                 Ok(run) => runs.push(run),
-                Err(error) => actual = Err(error.to_string()),
+                Err(error) => *actual = Err(error.to_string()),
             }
         }
     }
-    for one in &mut all {
-        match &actual {
-            Ok(runs) => one.actual.clone_from(runs),
-            Err(error) => one.fail(error.clone()),
+
+    fn end(mut self) -> Vec<Prediction> {
+        for one in &mut self.predictions {
+            match &self.actual {
+                Ok(runs) => one.actual.clone_from(runs),
+                Err(error) => one.fail(error.clone()),
+            }
         }
+        self.predictions
     }
-    all
 }
 
 /// Says what runs, to who waits at a terminal.

@@ -244,18 +244,22 @@ fn symptom(comparison: &Comparison, change: f64) -> Option<Cause> {
     let call = call.filter(|_| same(call_change) > 0.0)?;
     let name = escaped(&call.name);
     let pairs = comparison.pairs();
-    let of_call = pairs.iter().filter(|((of, _), _)| *of == call.name);
-    let file = of_call.max_by(|a, b| same(a.1).total_cmp(&same(b.1)));
-    let times = times(call);
+    let of_call = || pairs.iter().filter(|((of, _), _)| *of == call.name);
+    let file = of_call().max_by(|a, b| same(a.1).total_cmp(&same(b.1)));
+    let (all, times) = (ns(call_change), times(call));
     let text = match file {
+        Some(((_, file), _)) if of_call().count() == 1 => {
+            format!("{name} of {} took {all} {how}{times}", escaped(file))
+        }
         // On other files the call may have taken less.
         Some(((_, file), of))
             if same(*of) >= same(call_change) * EXPLAINS_SHARE
                 && same(*of) <= same(call_change) * OUTWEIGHS =>
         {
-            format!("{name} of {} took {} {how}{times}", escaped(file), ns(*of))
+            let file = escaped(file);
+            format!("{name} took {all} {how}{times}, {} of that on {file}", ns(*of))
         }
-        _ => format!("{name} took {} {how}{times}", ns(call_change)),
+        _ => format!("{name} took {all} {how}{times}"),
     };
     Some(Cause { ns: call_change, kind: Kind::Call, text })
 }
@@ -381,6 +385,10 @@ mod tests {
         let b = run(&[("mmap", "/a", 5.0), ("mmap", "/b", 0.0), ("read", "/c", 9.0)]);
         let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
         assert!(said.ends_with(": mmap took 1.5 ms more."), "{said}");
+        let a = run(&[("fsync", "/a", 10.0), ("fsync", "/b", 3.0)]);
+        let b = run(&[("fsync", "/a", 1.0), ("fsync", "/b", 1.0)]);
+        let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
+        assert!(said.ends_with(": fsync took 11.0 ms less, 9.0 ms of that on /a."), "{said}");
         let a = run(&[("mmap", "/a", 1.0), ("read", "/c", 9.0)]);
         let b = run(&[("mmap", "/a", 9.0), ("read", "/c", 2.0)]);
         let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
