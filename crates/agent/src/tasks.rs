@@ -16,7 +16,7 @@ use crate::signal::{NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
     actions, aio, asked, clock, course, cpu_area, deferred, looking, mapped, memory, native,
-    ring_tables, rings, serial, sys, threads, users,
+    ring_tables, rings, serial, signals, sys, threads, users,
 };
 
 const ESRCH: i64 = -3;
@@ -144,6 +144,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     enter(context, call, 0);
     rings::fork();
     context.phase.set(phase::IN_CALL);
+    let mask = mask_for_child();
     // SAFETY: the program asked for this call, and signals are masked.
     let ret = unsafe { entry::reenact_fork(call.number, call.args) };
     if ret == 0 {
@@ -166,8 +167,15 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
         }
         return;
     }
+    sys::set_mask(mask);
     settle(context, reserved, ret, true);
     record_exit(context, call, ret);
+}
+
+/// Blocks all signals until a child has a context of its own, also those by which faults come: somebody
+/// may send it one. Returns the former mask.
+fn mask_for_child() -> u64 {
+    sys::set_mask(u64::MAX)
 }
 
 /// Resets shared state in a forked child, which has only the calling thread.
@@ -261,9 +269,12 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
         child.frame().set_stack(wish.stack);
     }
     context.phase.set(phase::IN_CALL);
+    new.phase.set(phase::IN_CALL);
+    let mask = mask_for_child();
     // SAFETY: the program asked for this call; the child has a context and a frame.
     let ret =
         unsafe { entry::reenact_clone(call.number, call.args, child.context.this.get() as u64) };
+    sys::set_mask(mask);
     settle(context, reserved, ret, !thread);
     if ret < 0 || vfork {
         // A vfork child has left this memory; after a failure there is no child.
@@ -298,10 +309,13 @@ pub extern "C" fn on_child(context: &Context) {
     let new_process = context.new_process.get();
     begin(context, reserved, new_process);
     context.phase.set(context.running.get());
+    if context.held_frame.get() != 0 {
+        signals::deliver_held(context);
+    }
     sys::set_mask(real_mask(context.mask.get()));
 }
 
-/// Sets a child up as a recorded thread.
+/// Sets a child up as a recorded thread. From here on it can be sent signals by which faults come.
 fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     context.calls.set(0);
     context.slow_calls.set(0);
@@ -315,6 +329,7 @@ fn begin(context: &Context, reserved: Option<usize>, new_process: bool) {
     context.dispatch.set(None);
     deferred::forget(context);
     context.looking.forget();
+    sys::set_mask(mask_all(context));
     if sys::is_quiet() {
         context.slot.set(None);
         users::leave(context);
