@@ -1,5 +1,7 @@
-# A Debian package of 300 files is unpacked: each new file is synced.
-# first: syncs
+# A Debian package of 300 files is unpacked: each new file is synced, and renamed, which takes longer on a fast
+# disk.
+# first: syncs metadata
+# also: syncs
 # may: missing_files metadata
 # never: computes unsafe_renames
 # needs: dpkg-source

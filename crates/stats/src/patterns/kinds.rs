@@ -238,7 +238,7 @@ impl FindingKind {
                 "They took longer than a copy out of memory takes: read ahead (posix_fadvise, readahead), \
                  in larger pieces, or several at a time (threads, io_uring).",
                 "the disk gives all that it can, or the CPUs were busy: copies took longer then as well",
-                "reenact show TRACE --seq --call %read --slower-than 50us --path FILE",
+                "reenact show TRACE --seq --call %read --slower-than 20us --path FILE",
                 Confidence::Medium,
             ),
             FindingKind::Mapping => words(

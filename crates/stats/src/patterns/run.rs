@@ -47,7 +47,7 @@ const POLLS_MANY: u64 = 1000;
 const POLL_GAP_NS: u64 = 20_000;
 /// A read that takes longer than this, and this for each byte, waited for the disk: a copy out of memory
 /// is faster even where others want the CPU.
-const SLOW_READ_NS: u64 = 50_000;
+const SLOW_READ_NS: u64 = 20_000;
 const SLOW_BYTE_NS: u64 = 4;
 /// Opens of one file that are many.
 const OPENS_MANY: u64 = 200;
