@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use model::{Moment, Namespace};
-use render::amounts::show_count;
+use render::amounts::{show_count, show_time};
 use render::escape::escaped;
 use syscalls::Act;
 use trace::event::Call;
@@ -38,31 +38,47 @@ impl Removals {
 
     /// Returns how often a file was removed that takes most of this time, if it was that often.
     pub fn often(&self, first: Option<&Named>, all_ns: u64) -> Option<u64> {
-        let first = first.filter(|of| of.paths == 1 && ratio(of.ns, all_ns) >= MOST)?;
-        self.0.get(&first.path).copied().filter(|count| *count >= OFTEN_SLOW)
+        self.of(first.filter(|of| ratio(of.ns, all_ns) >= MOST)?)
     }
-}
 
-/// Says so of findings about making and removing a file and about syncs if these are of the same work: one
-/// change makes both fewer. `syncs`: what syncs cost.
-pub fn tie(findings: &mut [Finding], syncs: Option<&Costs>, files: &Namespace) {
-    let at = |kind| findings.iter().position(|of| of.kind == kind);
-    let (Some(remade), Some(synced)) = (at(FindingKind::Remade), at(FindingKind::Syncs)) else {
-        return;
-    };
-    let path = findings[remade].file.clone();
-    let names = syncs.map(|costs| costs.names(files).0).unwrap_or_default();
-    if !names.iter().any(|of| of.paths == 1 && of.path == path) {
-        return;
+    /// Returns how often a file was removed, if it was often.
+    fn of(&self, named: &Named) -> Option<u64> {
+        let removed = (named.paths == 1).then(|| self.0.get(&named.path))?;
+        removed.copied().filter(|count| *count >= OFTEN_SLOW)
     }
-    findings[remade].evidence.push_str(
-        "; the syncs are of the same work: committing less often removes both, and after that nothing is \
-         left to save here",
-    );
-    findings[synced].evidence.push_str(&format!(
-        "; {} is made and removed in the same work: committing less often removes that too",
-        escaped(&path)
-    ));
+
+    /// Says of findings about making and removing a file and about syncs that these are of the same work, if
+    /// they are: one change makes both fewer. `syncs` and `names`: what cost what of them; `price`: the part
+    /// of the run that calls on names of files took.
+    pub fn tie(
+        &self,
+        findings: &mut [Finding],
+        [syncs, names]: [Option<&Costs>; 2],
+        price: impl Fn(u64) -> u64,
+        files: &Namespace,
+    ) {
+        let named = |costs: Option<&Costs>| costs.map(|of| of.names(files).0).unwrap_or_default();
+        let at = |kind| findings.iter().position(|of| of.kind == kind);
+        let (synced, remade) = (at(FindingKind::Syncs), at(FindingKind::Remade));
+        let synced_often = named(syncs).into_iter().find_map(|of| Some((self.of(&of)?, of.path)));
+        let (Some(synced), Some((removed, path))) = (synced, synced_often) else { return };
+        let of_path = named(names).into_iter().find(|of| of.paths == 1 && of.path == path);
+        let cost = of_path.map_or(0, |of| price(of.ns));
+        let time =
+            if cost == 0 { String::new() } else { format!(", which takes {}", show_time(cost)) };
+        findings[synced].evidence.push_str(&format!(
+            "; {} is made and removed {} times in the same work{time}: committing less often removes that too",
+            escaped(&path),
+            show_count(removed),
+        ));
+        findings[synced].saves_ns += cost;
+        if let Some(remade) = remade.filter(|at| findings[*at].file == path) {
+            findings[remade].evidence.push_str(
+                "; the syncs are of the same work: committing less often removes both, and after that \
+                 nothing is left to save here",
+            );
+        }
+    }
 }
 
 /// Says how often a file was removed.

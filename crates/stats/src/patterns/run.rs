@@ -362,7 +362,9 @@ impl Run {
             let is_sync = |of: &Finding| of.kind == FindingKind::Syncs;
             findings.extend(found.map(|of| if is_sync(&of) { of.but_for(1) } else { of }));
         }
-        remade::tie(&mut findings, self.costs.get(&Activity::Sync), files);
+        let costs = [Activity::Sync, Activity::Metadata].map(|of| self.costs.get(&of));
+        let price = |ns| prices.of_chosen(Activity::Metadata, ns);
+        self.removals.tie(&mut findings, costs, price, files);
         findings
     }
 

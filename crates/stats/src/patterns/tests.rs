@@ -120,8 +120,10 @@ fn a_file_that_is_made_and_removed_again_and_again_is_told_with_its_syncs() {
     assert!(remade.evidence.contains("made and removed 30 times"), "{remade:?}");
     assert!(remade.evidence.contains("committing less often removes both"), "{remade:?}");
     let syncs = of(&findings, FindingKind::Syncs).expect("a finding");
-    let said = "/work dir/shop.db-journal is made and removed in the same work";
+    let said = "/work dir/shop.db-journal is made and removed 30 times in the same work, which takes 60.0 ms:";
     assert!(syncs.evidence.contains(said), "{syncs:?}");
+    // One change saves both.
+    assert!(syncs.saves_ns > syncs.time_ns && syncs.saves_ns > remade.time_ns, "{syncs:?}");
     assert_eq!(of(&findings, FindingKind::Metadata), None);
     // Syncs of another file are of other work.
     let findings = journal(30, false, &one);
