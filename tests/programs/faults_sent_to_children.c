@@ -66,9 +66,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < SENT; i++) CHECK(sigaction(sent[i], &action, NULL) == 0);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < SENT; i++) is_handled_by_a_child(sent[i]);
-        for (int i = 0; i < SENT; i++) is_handled_by_a_thread(sent[i]);
+        for (int i = 0; i < SENT; i++)
+            // That one is the agent's own as well: see docs/limits.md.
+            if (sent[i] != SIGSYS) is_handled_by_a_thread(sent[i]);
     }
-    printf("%d signals\n", 3 * ROUNDS * SENT);
+    printf("%d signals\n", ROUNDS * (3 * SENT - 1));
     EXPECT_COUNT("kill", 2 * ROUNDS * SENT);
     return 0;
 }

@@ -12,7 +12,7 @@ use crate::arch::{entry, gs};
 use crate::call::{Call, count, enter, exit as record_exit};
 use crate::context::{AREAS, Context, MAKERS, Process, ThreadArea, area, mask_all, space};
 use crate::needs::{Need, needed};
-use crate::signal::{NO_ALTSTACK, real_mask};
+use crate::signal::{FAULTS, NO_ALTSTACK, real_mask};
 use crate::stream::{self, Stream};
 use crate::{
     actions, aio, asked, clock, course, cpu_area, deferred, looking, mapped, memory, native,
@@ -144,7 +144,7 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     enter(context, call, 0);
     rings::fork();
     context.phase.set(phase::IN_CALL);
-    let mask = mask_for_child();
+    let mask = mask_for_child(context);
     // SAFETY: the program asked for this call, and signals are masked.
     let ret = unsafe { entry::reenact_fork(call.number, call.args) };
     if ret == 0 {
@@ -174,8 +174,8 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
 
 /// Blocks all signals until a child has a context of its own, also those by which faults come: somebody
 /// may send it one. Returns the former mask.
-fn mask_for_child() -> u64 {
-    sys::set_mask(u64::MAX)
+fn mask_for_child(context: &Context) -> u64 {
+    sys::set_mask(mask_all(context) | FAULTS)
 }
 
 /// Resets shared state in a forked child, which has only the calling thread.
@@ -270,7 +270,7 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     }
     context.phase.set(phase::IN_CALL);
     new.phase.set(phase::IN_CALL);
-    let mask = mask_for_child();
+    let mask = mask_for_child(context);
     // SAFETY: the program asked for this call; the child has a context and a frame.
     let ret =
         unsafe { entry::reenact_clone(call.number, call.args, child.context.this.get() as u64) };
