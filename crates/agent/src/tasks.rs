@@ -172,8 +172,8 @@ fn fork(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     record_exit(context, call, ret);
 }
 
-/// Blocks all signals until a child has a context of its own, also those by which faults come: somebody
-/// may send it one. Returns the former mask.
+/// Blocks all signals but a filter's SIGSYS until a child has a context of its own, also those by which
+/// faults come: somebody may send it one. Returns the former mask.
 fn mask_for_child(context: &Context) -> u64 {
     sys::set_mask(mask_all(context) | FAULTS)
 }
