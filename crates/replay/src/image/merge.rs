@@ -252,6 +252,11 @@ impl Tree {
         node.target = Some(target.clone());
         let (through, home) = (node.through.take(), node.home.clone());
         let (Some(through), Some((home, _))) = (through, home) else { return Ok(()) };
+        let beyond = self.node(through);
+        if !beyond.initial && !beyond.found && beyond.kind == NodeKind::Unknown {
+            // It led nowhere.
+            return Ok(());
+        }
         let how = Walk { root: NodeId::ROOT, follow: true, is_there: true, canonical: false };
         let Some(spot) = self.walk(home, &target, how)? else { return Ok(()) };
         match (spot.node, spot.directory) {
@@ -356,6 +361,7 @@ impl Tree {
         let node = self.node_mut(to);
         node.was = was;
         node.names += old.names;
+        node.found |= old.found;
         node.initial |= old.initial && !old.was.is_empty();
         node.inode = node.inode.or(old.inode);
         let (about, other) = (&mut node.about, old.about);

@@ -302,6 +302,32 @@ fn links_lead_where_they_led() {
 }
 
 #[test]
+fn a_link_that_was_followed_in_vain_leads_nowhere() {
+    let mut r = Recording::new("/w");
+    let link = |inode| stat(1, inode, 0o120777).size(5);
+    for (inode, name) in [(20, "open"), (21, "access"), (22, "removed"), (23, "made"), (24, "read")]
+    {
+        r.lstat(name, link(inode));
+    }
+    r.open("open", 0, ENOENT);
+    r.paths("access", &["access"], ENOENT);
+    // Something was there, until somebody removed it.
+    r.paths("access", &["removed"], 0);
+    r.open("removed", 0, ENOENT);
+    // Nothing was there, until the program made it.
+    r.open("made", 0, ENOENT);
+    r.open("made", O_RDWR | O_CREAT, 3);
+    r.open("read", 0, ENOENT);
+    r.readlink("read", b"above");
+    let image = r.image();
+    let leads = |name: &str| image.path("w").join(name).exists();
+    let all = ["open", "access", "removed", "made", "read"];
+    assert_eq!(all.map(leads), [false, false, true, false, false]);
+    assert_eq!(fs::read_link(image.path("w/read")).unwrap().to_str(), Some("above"));
+    assert_eq!(image.names("w"), ["access", "made", "open", "read", "removed"]);
+}
+
+#[test]
 fn texts_of_links_that_were_not_read_have_their_length() {
     let mut r = Recording::new("/w");
     let link = |inode, length| stat(1, inode, 0o120777).size(length);

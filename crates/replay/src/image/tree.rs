@@ -138,6 +138,8 @@ pub struct Node {
     /// Number of its current names, and the latest one.
     pub names: u32,
     pub home: Option<(NodeId, Name)>,
+    /// A call found it where it was looked for.
+    pub found: bool,
     /// It seemed to be created by an open that would also open an existing file.
     pub may_have_been: bool,
     /// Its initial names.
@@ -318,6 +320,7 @@ impl Tree {
         };
         if let Some(id) = known {
             self.set_kind(id, kind);
+            self.node_mut(id).found = true;
             return Ok(self.find(id));
         }
         let Some(directory) = spot.directory else { return self.add(kind, false) };
@@ -343,6 +346,11 @@ impl Tree {
     /// Notes that nothing is at a spot.
     pub fn absent(&mut self, spot: &Spot, firm: bool) {
         let has_room = self.bytes < BYTES_MAX;
+        // What a link of unknown text leads to: so the link led nowhere at first.
+        if let (None, Some(beyond)) = (spot.directory, spot.node) {
+            let beyond = self.node_mut(beyond);
+            beyond.initial &= beyond.found || beyond.kind != NodeKind::Unknown;
+        }
         if let Some(directory) = spot.directory.and_then(|id| self.directory_mut(id)) {
             let entries = directory.entries.entry(spot.name.clone());
             if let hash_map::Entry::Vacant(free) = entries
