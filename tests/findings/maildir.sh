@@ -14,7 +14,7 @@ import os
 directory = os.open("new", os.O_RDONLY)
 for n in range(150):
     fd = os.open(f"tmp/{n}", os.O_CREAT | os.O_WRONLY)
-    os.write(fd, b"mail %d" % n * 35000)
+    os.write(fd, b"mail %d" % n * 1500)
     os.fsync(fd)
     os.close(fd)
     os.rename(f"tmp/{n}", f"new/{n}")

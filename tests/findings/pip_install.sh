@@ -11,10 +11,16 @@ prepare() {
     printf 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n' > w/big-1.dist-info/WHEEL
     : > w/big-1.dist-info/RECORD
     cd w && /usr/bin/python3 -m zipfile -c ../big-1-py3-none-any.whl big big-1.dist-info
+    # What is measured is a second install: pip itself is in memory then.
+    cd .. && install before
+}
+
+install() {
+    /usr/bin/python3 -m pip install -q --no-index --no-deps --target "$1" big-1-py3-none-any.whl
 }
 
 run() {
-    /usr/bin/python3 -m pip install -q --no-index --no-deps --target to big-1-py3-none-any.whl
+    install to
 }
 
 "$1"
