@@ -22,10 +22,9 @@ pub fn exec(context: &Context, call: &Call) {
     if !context.silent.get() {
         let mut gap = if sys::is_quiet() {
             Some(unfollowed::FILTER)
-        } else if rights::are_gained(context, call) {
-            Some(unfollowed::GAINS_RIGHTS)
         } else {
-            refuses_code().then_some(unfollowed::NO_CODE)
+            rights::unfollowed(context, call)
+                .or_else(|| refuses_code().then_some(unfollowed::NO_CODE))
         };
         if gap.is_none() {
             if let Some(slot) = context.slot.get() {

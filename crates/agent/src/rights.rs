@@ -1,20 +1,22 @@
 //! Programs that gain privileges when they start: setuid, setgid, file capabilities. They would
-//! lose them if the exec were traced.
+//! lose them if the exec were traced. And those that are not there.
 
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 use syscalls::Handler;
+use syscalls::abi::errno;
+use syscalls::record::unfollowed;
 
 use crate::call::Call;
 use crate::context::Context;
 use crate::needs::Need;
-use crate::{memory, sys};
+use crate::{course, memory, sys};
 
 const CAPABILITIES: &core::ffi::CStr = c"security.capability";
 const PATH_MAX: usize = 4096;
 
-/// Returns true if the program of this exec gains privileges.
-pub fn are_gained(context: &Context, call: &Call) -> bool {
+/// Returns why the program of this exec is not to be followed: it gains privileges, or is not there.
+pub fn unfollowed(context: &Context, call: &Call) -> Option<u64> {
     let args = call.args;
     let (dir, path, flags) = if call.row.handler == Handler::ExecAt {
         (args[0], args[1], args[4])
@@ -24,8 +26,12 @@ pub fn are_gained(context: &Context, call: &Call) -> bool {
     // SAFETY: `stat` consists of integers, for which zero is a valid value.
     let mut stat: raw::stat = unsafe { core::mem::zeroed() };
     let at = &raw mut stat as u64;
-    if sys::call(Need::StatPath, [dir, path, at, flags, 0, 0]) != 0 {
-        return false;
+    let found = sys::call(Need::StatPath, [dir, path, at, flags, 0, 0]);
+    if found != 0 {
+        // Who looks for a program along a path fails this way more often than not: nobody needs to wait for the
+        // supervisor. Should it appear by the time of the call, it runs unrecorded, and the trace says so.
+        let is_missing = matches!(errno::of_result(found), Some(errno::ENOENT | errno::ENOTDIR));
+        return (is_missing && !course::is_answered()).then_some(unfollowed::APPEARED);
     }
     let euid = sys::call(Need::EffectiveUser, [0; 6]) as u32;
     let egid = sys::call(Need::EffectiveGroup, [0; 6]) as u32;
@@ -33,7 +39,8 @@ pub fn are_gained(context: &Context, call: &Call) -> bool {
         || stat.st_mode & raw::S_ISGID != 0 && stat.st_gid != egid
         || euid != 0 && has_capabilities(context, dir, path);
     let op = u64::from(prctl::PR_GET_NO_NEW_PRIVS);
-    gains && sys::call(Need::GainsNoRights, [op, 0, 0, 0, 0, 0]) != 1
+    (gains && sys::call(Need::GainsNoRights, [op, 0, 0, 0, 0, 0]) != 1)
+        .then_some(unfollowed::GAINS_RIGHTS)
 }
 
 fn has_capabilities(context: &Context, dir: u64, path: u64) -> bool {

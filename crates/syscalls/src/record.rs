@@ -309,6 +309,8 @@ pub mod unfollowed {
     pub const NO_CODE: u64 = 0x1_0003;
     /// Nothing was started: a process shared its memory with one that became another user.
     pub const SHARED_MEMORY: u64 = 0x1_0004;
+    /// Nothing was there when it was looked for, right before the call.
+    pub const APPEARED: u64 = 0x1_0005;
 }
 
 impl GapWhy {

@@ -1,7 +1,7 @@
 //! Programs whose calls are not recorded: the trace says so.
 
 use acceptance::place::{Place, Who};
-use acceptance::shown::Info;
+use acceptance::shown::{Info, calls};
 use acceptance::stage::Stage;
 use acceptance::trials::{self, Trials};
 use acceptance::{Complaint, ensure};
@@ -16,6 +16,7 @@ pub fn add(trials: &mut Trials) {
         });
     }
     trials.add_for_both("no_room_for_the_agent", None, no_room);
+    trials.add_for_both("programs_that_appear", missing, appear);
     trials.add_for_both("gaps_of_one_kind_are_told_together", None, are_told_together);
 }
 
@@ -61,5 +62,27 @@ fn no_room(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let found = gaps(stage, &trace)?;
     let told = |(why, text): &(String, String)| why == "not-followed" && text.contains("ulimit -v");
     ensure!(found.len() == 1 && found.iter().all(told), "the gaps are {found:?}");
+    Ok(())
+}
+
+/// Of programs that were not there when they were looked for, and were when they were started, each is recorded
+/// or told; those that were not there leave nothing.
+fn appear(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const TIMES: u64 = 600;
+    let place = Place::new(stage, who)?;
+    let (name, trace) = (attack(&place, "appears")?, place.trace("appears.rnt"));
+    let times = TIMES.to_string();
+    let recorded = place.run(&mut record(stage, &place, &["-q"], &trace, &[&name, &times]))?;
+    let recorded = recorded.success("recorded")?;
+    let printed = recorded.text();
+    let numbers: Vec<u64> = printed.split_whitespace().flat_map(str::parse).collect();
+    let [ran, absent] = numbers[..] else { return Err(format!("it printed {printed}")) };
+    ensure!(ran > 0 && absent > 0 && ran + absent == TIMES, "{ran} ran, {absent} were absent");
+    let (seen, told) = (calls(stage, &trace, "getpgid")?.len() as u64, gaps(stage, &trace)?);
+    let whys = |(why, text): &(String, String)| {
+        why == "not-followed" && text.contains("made in the instant")
+    };
+    ensure!(told.iter().all(whys), "the gaps are {told:?}");
+    ensure!(seen + told.len() as u64 == ran, "{ran} ran, {seen} recorded, {} told", told.len());
     Ok(())
 }

@@ -12,6 +12,7 @@ pub fn text(detail: u64) -> String {
         unfollowed::SHARED_MEMORY => {
             "a process shared its memory with one that became another user, and goes on unrecorded"
         }
+        unfollowed::APPEARED => "its file was made in the instant in which it was started",
         _ => {
             let errno = i32::try_from(detail).unwrap_or(libc::EINVAL);
             let error = std::io::Error::from_raw_os_error(errno);
