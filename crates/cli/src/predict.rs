@@ -20,6 +20,7 @@ use crate::rerun::args::Outside;
 use crate::{message, source, units};
 use recorded::Recorded;
 use render::amounts::counted;
+use render::origin;
 use result::{Prediction, Report};
 
 /// Predict how long the recorded program takes elsewhere: on other file systems, with less memory, with
@@ -195,6 +196,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut report = Report {
         recording: (trace.preamble().host.clone(), trace.preamble().epoch_ns),
+        when: origin::when(trace.preamble()),
         recorded: Recorded::of(&trace),
         cache: args.cache.name(),
         predictions: Vec::new(),

@@ -390,6 +390,8 @@ pub mod tests {
             let Err(Failure::Usage(said)) = words(&all) else { panic!("taken") };
             assert_eq!(said, "unknown view 'flies'; did you mean 'files'?");
         }
+        let (view, _) = words(&[Path::new("findings"), &here]).ok().unwrap();
+        assert_eq!(view.name, "patterns");
     }
 
     /// Makes a view of a trace and formats it in all formats.

@@ -35,8 +35,8 @@ pub fn command(preamble: &Preamble) -> String {
     command_line(&preamble.command)
 }
 
-/// Returns date, host and recorder.
-pub fn recorded(preamble: &Preamble) -> String {
+/// Returns date and host.
+pub fn when(preamble: &Preamble) -> String {
     let seconds = preamble.epoch_ns / 1_000_000_000;
     // A time below one day has no date: strace may print only the time of day.
     let date = if seconds < DAY_SECONDS { "date not known".into() } else { date(seconds) };
@@ -44,12 +44,17 @@ pub fn recorded(preamble: &Preamble) -> String {
         host if preamble.host.is_empty() => format!(", host {host}"),
         host => format!(" on {host}"),
     };
+    format!("{date}{host}")
+}
+
+/// Returns date, host and recorder.
+pub fn recorded(preamble: &Preamble) -> String {
     // Names of other recorders are in brackets.
     let by = match &preamble.recorder_version {
         other if other.starts_with('(') => format!(", by {}", other.trim_matches(['(', ')'])),
         version => format!(" by reenact {version}"),
     };
-    format!("{date}{host}{by}")
+    format!("{}{by}", when(preamble))
 }
 
 /// Returns the kernel's release and version.

@@ -43,13 +43,15 @@ function wall() {
   const at = Object.fromEntries(columns.map((column, index) => [column.key, index]));
   const percent = (row) => (Number(row[at.wall_share]) * 100).toFixed(0) + "%";
   const told = rows.filter((row) => Number(row[at.wall_share]) >= 0.01);
+  const inWords = (row) =>
+    row[at.activity] + ": " + words.ns(row[at.wall_ns]) + ", " + percent(row) + (row[at.calls] ? ", mostly in " + row[at.calls] : "");
   const bars = told.map((row) => {
-    const part = element("span", { class: "act act-" + row[at.key], title: row[at.activity] + ": " + words.ns(row[at.wall_ns]) + ", " + percent(row) });
+    const part = element("span", { class: "act act-" + row[at.key], title: inWords(row) });
     part.style.flexGrow = Number(row[at.wall_share]);
     return part;
   });
   const legend = told.map((row) =>
-    element("li", {}, element("span", { class: "act act-" + row[at.key] }), row[at.activity] + " ", element("b", {}, percent(row)), " " + words.ns(row[at.wall_ns]))
+    element("li", { title: inWords(row) }, element("span", { class: "act act-" + row[at.key] }), row[at.activity] + " ", element("b", {}, percent(row)), " " + words.ns(row[at.wall_ns]))
   );
   const spoken = "Where the time went: " + told.map((row) => row[at.activity] + " " + percent(row)).join(", ");
   return element("figure", { class: "wall", id: "wall" }, element("div", { class: "bar", role: "img", "aria-label": spoken }, bars), element("ul", {}, legend));
@@ -108,7 +110,8 @@ function findings() {
     it.body.replaceChildren(
       used ? element("p", { class: "within" }, "Numbers of findings are of all of the time. " + (hidden ? words.plural(hidden, "finding is", "findings are") + " hidden: about files that were not used in the visible time." : "")) : "",
       element("div", { class: "findings" }, [...kinds].map(([kind, rows]) => finding(kind, rows, at))),
-      left > 0 ? element("p", { class: "more" }, words.count(left) + " more: reenact stat patterns " + data.name + " shows them") : ""
+      left > 0 ? element("p", { class: "more" }, words.count(left) + " more: reenact stat patterns " + data.name + " shows them") : "",
+      data.findings_hint ? element("p", { class: "more" }, data.findings_hint) : ""
     );
     return { findings: table.rows.length + left, shown: shown.length };
   });

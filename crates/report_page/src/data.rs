@@ -55,6 +55,7 @@ pub fn write(json: &mut Json<'_>, trace: &Trace, gathered: &Gathered, beside: &B
         tables::facts(json.key("durability_facts"), &gathered.durability.facts());
         tables::table(json.key("activities"), &gathered.wall.table(), WORDS_MAX, None);
         tables::table(json.key("findings"), &sections::findings(gathered), FINDINGS_MAX, None);
+        json.key("findings_hint").str(gathered.hint.unwrap_or_default());
         tables::table(json.key("slowest"), &sections::slowest(gathered), SLOWEST_MAX, None);
         json.key("verdict").str(&sections::verdict(gathered));
         json.key("name").str(&tables::shown(gathered.name.as_bytes()));

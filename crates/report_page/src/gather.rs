@@ -60,6 +60,8 @@ pub struct Gathered {
     pub wall: WallTime,
     /// Findings of `stat patterns`, in order.
     pub findings: Vec<Finding>,
+    /// How to learn more of them, if there is more.
+    pub hint: Option<&'static str>,
     /// Latency over time, by call number.
     pub heat: Vec<(u16, Picture)>,
     /// Activity of threads over time, by thread number.
@@ -203,7 +205,7 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
     all_unread.left_out = unread.left_out;
     let files = in_order.files.finish(&namespace);
     let durability = in_order.durability.finish(&namespace);
-    let (wall, findings) = in_order.patterns.finish(&namespace, &durability);
+    let (wall, findings, hint) = in_order.patterns.finish(&namespace, &durability);
     let plots = plots(trace, interval_ns, &files, in_order.offsets);
     let kernel = kernel::finish(trace, in_order.kernel, &wanted.details, &wanted.name);
     Gathered {
@@ -218,6 +220,7 @@ pub fn gather(trace: &Trace, wanted: &Wanted) -> Gathered {
         durability,
         wall,
         findings,
+        hint,
         heat: counts.heat.finish(),
         lanes: in_order.lanes.finish(),
         plots,

@@ -35,7 +35,7 @@ pub fn write(out: &mut impl Write, trace: &Trace, gathered: &Gathered) -> io::Re
     wall(out, gathered)?;
     facts(out, gathered)?;
     writeln!(out, "</header>")?;
-    findings(out, &sections::findings(gathered))?;
+    findings(out, &sections::findings(gathered), gathered.hint)?;
     let calls = gathered.calls.sheet();
     section(out, "Calls", &calls, &["calls"])?;
     let slowest = Sheet { tables: vec![sections::slowest(gathered)], ..Sheet::default() };
@@ -125,7 +125,7 @@ fn facts(out: &mut impl Write, gathered: &Gathered) -> io::Result<()> {
     writeln!(out, "</dl>")
 }
 
-fn findings(out: &mut impl Write, table: &Table) -> io::Result<()> {
+fn findings(out: &mut impl Write, table: &Table, hint: Option<&str>) -> io::Result<()> {
     writeln!(out, "<section class=\"part\"><h2>Findings</h2>")?;
     if table.rows.is_empty() {
         writeln!(out, "<p>None of the known patterns was found.</p>")?;
@@ -154,6 +154,9 @@ fn findings(out: &mut impl Write, table: &Table) -> io::Result<()> {
             get("file"),
             get("command")
         )?;
+    }
+    if let Some(hint) = hint {
+        writeln!(out, "<p class=\"more\">{}</p>", html(hint))?;
     }
     writeln!(out, "</section>")
 }
@@ -244,13 +247,14 @@ mod tests {
         let share = Cell::Share(0.0001);
         table.row(vec![word("high"), word("Waits"), share, word("low"), word("Why."), word("so")]);
         let mut out = Vec::new();
-        findings(&mut out, &table).unwrap();
+        findings(&mut out, &table, Some("more")).unwrap();
         let page = String::from_utf8(out).unwrap();
         assert!(
             page.contains("<h4>Waits<small>high, &lt;0.1% of the run, confidence low</small>"),
             "{page}"
         );
         assert!(page.contains("<p class=\"reason\">Why. Leave it if so.</p>"), "{page}");
+        assert!(page.contains("<p class=\"more\">more</p>"), "{page}");
     }
 
     #[test]

@@ -89,6 +89,12 @@ const OF_RANK: [u32; RANKS] = {
     }
     masks
 };
+/// Call numbers whose time is kept for [`WallTime::most`]: those of the kernel.
+const NUMBERS: usize = 512;
+/// A call has at least this share of the time in calls of an activity to be named with it ...
+const NAMED_SHARE: f64 = 0.15;
+/// ... and is one of so many.
+const NAMED_MAX: usize = 2;
 /// Limit for the threads that are followed at a time.
 const THREADS_MAX: usize = 1 << 16;
 
@@ -205,6 +211,8 @@ pub struct Activities<S = ()> {
     /// Number of threads by the rank of what they do.
     by_rank: [u32; RANKS],
     sums: [f64; COUNT],
+    /// Time in calls, by what they do and their number.
+    in_calls: Box<[[u64; NUMBERS]; COUNT]>,
     /// For each activity a clock that goes on by what one thread gets of the time.
     clocks: [f64; COUNT],
     run_ns: u64,
@@ -233,6 +241,7 @@ impl<S: Shares> Activities<S> {
             done: 0,
             by_rank: [0; RANKS],
             sums: [0.0; COUNT],
+            in_calls: Box::new([[0; NUMBERS]; COUNT]),
             clocks: [0.0; COUNT],
             run_ns: 0,
             working_ns: 0,
@@ -371,6 +380,7 @@ impl<S: Shares> Activities<S> {
         let wall = WallTime {
             run_ns: self.run_ns,
             parts: std::array::from_fn(|at| (ACTIVITIES[at].0, self.sums[at].round() as u64)),
+            most: self.in_calls.each_ref().map(|ns| most(ns)),
             working_ns: self.working_ns,
             alone_ns: self.alone_ns,
             held_up_ns: self.held_up_ns,
@@ -401,8 +411,13 @@ impl<S: Shares> Watch for Activities<S> {
             }
             // An operation was in flight while its thread did something else.
             EventKind::Call(call) if moment.submitted_ns.is_none() => {
-                self.set(thread, Some(Activity::of(call, moment)));
+                let activity = Activity::of(call, moment);
+                self.set(thread, Some(activity));
                 if let Some(exit_ns) = moment.exit_ns {
+                    let of_call = self.in_calls[activity as usize].get_mut(call.nr as usize);
+                    if let Some(ns) = of_call {
+                        *ns = ns.saturating_add(exit_ns.saturating_sub(moment.enter_ns));
+                    }
                     let left_ns = moment.left_ns.unwrap_or(exit_ns).max(exit_ns);
                     if left_ns > exit_ns {
                         self.changes.push(Reverse((exit_ns, thread, Activity::Recording)));
@@ -415,6 +430,15 @@ impl<S: Shares> Watch for Activities<S> {
     }
 }
 
+/// Returns the calls that have most of the time, the longest first.
+fn most(by_number: &[u64]) -> Vec<u32> {
+    let all = by_number.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let mut named: Vec<(u64, u32)> = by_number.iter().copied().zip(0..).collect();
+    named.retain(|(ns, _)| ratio(*ns, all) >= NAMED_SHARE);
+    named.sort_by_key(|(ns, nr)| (Reverse(*ns), *nr));
+    named.into_iter().take(NAMED_MAX).map(|(_, nr)| nr).collect()
+}
+
 /// The time of a run, and what it went to.
 #[derive(Clone, Debug)]
 pub struct WallTime {
@@ -422,6 +446,8 @@ pub struct WallTime {
     pub run_ns: u64,
     /// Parts of it.
     pub parts: [(Activity, u64); COUNT],
+    /// For each of them the calls in which most of its time in calls was spent.
+    pub most: [Vec<u32>; COUNT],
     /// How long threads worked, summed, without what recording took.
     pub working_ns: u64,
     /// How long exactly one thread worked.
@@ -469,6 +495,7 @@ impl WallTime {
             ("key", ""),
             ("wall_ns", "time"),
             ("wall_share", "share"),
+            ("calls", "mostly in"),
             ("", " "),
         ];
         let mut table = Table::new("activities", "Where the time went", &columns);
@@ -479,10 +506,18 @@ impl WallTime {
                 Cell::word(ACTIVITIES[activity as usize].1),
                 Cell::Ns(ns),
                 Cell::Share(share),
+                Cell::Word(self.mostly_in(activity).into()),
                 Cell::Bar(share),
             ]);
         }
         table
+    }
+
+    /// Names the calls of an activity: `openat, unlink`.
+    fn mostly_in(&self, activity: Activity) -> String {
+        let rows = self.most[activity as usize].iter();
+        let names = rows.filter_map(|nr| syscalls::by_number(u64::from(*nr))).map(|row| row.name);
+        names.collect::<Vec<&str>>().join(", ")
     }
 }
 
@@ -540,6 +575,23 @@ mod tests {
             let sum: f64 = told.1.iter().map(of).sum();
             assert!((sum - ns as f64).abs() < 2.0, "{activity:?} {sum} {ns}");
         }
+    }
+
+    #[test]
+    fn calls_that_took_most_are_named() {
+        let calls = [
+            open("data", 0, 3).lasts(1000),
+            call("unlink", &[0], 0).lasts(3000),
+            call("mkdir", &[0, 0], 0).lasts(100),
+            call("fsync", &[3], 0).lasts(10),
+        ];
+        let wall = watch(Activities::default(), &calls).0.finish();
+        let named = |of: Activity| wall.mostly_in(of);
+        assert_eq!(
+            (named(Activity::Metadata), named(Activity::Sync)),
+            ("unlink, openat".into(), "fsync".into())
+        );
+        assert_eq!(named(Activity::Outside), "");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use kinds::FindingKind;
 /// The view.
 pub static VIEW: ViewRow = ViewRow {
     name: "patterns",
-    about: "Likely performance problems, most expensive first, with evidence and advice",
+    about: "Findings: likely performance problems, most expensive first, with evidence and advice",
     look: |look| {
         let fold = Both::of_chosen(look.conditions, look.trace);
         Ok(look.watch(fold, |fold, files| {
@@ -181,10 +181,9 @@ impl Both {
         Both { patterns, durability: Durability::new(u64::MAX), device: SameDevice::of(trace) }
     }
 
-    fn finish(mut self, files: &Namespace) -> (WallTime, Vec<Finding>, Around) {
+    fn finish(self, files: &Namespace) -> (WallTime, Vec<Finding>, Around) {
         let safety = self.durability.finish(files);
-        let (wall, findings) = self.patterns.find(files, &safety);
-        let hint = self.patterns.callers.hint(&findings);
+        let (wall, findings, hint) = self.patterns.finish(files, &safety);
         (wall, findings, Around { device: self.device, hint })
     }
 }
@@ -403,9 +402,15 @@ impl Patterns {
         top.map(|(site, _)| self.callers.spelled(site)).unwrap_or_default()
     }
 
-    /// Returns what the time of the run went to, and the findings in order.
-    pub fn finish(mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {
-        self.find(files, safety)
+    /// Returns what the time of the run went to, the findings in order, and how to learn more, if there is more.
+    pub fn finish(
+        mut self,
+        files: &Namespace,
+        safety: &SafetyOfFiles,
+    ) -> (WallTime, Vec<Finding>, Option<&'static str>) {
+        let (wall, findings) = self.find(files, safety);
+        let hint = self.callers.hint(&findings);
+        (wall, findings, hint)
     }
 
     fn find(&mut self, files: &Namespace, safety: &SafetyOfFiles) -> (WallTime, Vec<Finding>) {

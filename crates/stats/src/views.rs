@@ -29,7 +29,12 @@ pub static VIEWS: &[&ViewRow] = &[
     &file_pages::VIEW,
 ];
 
+/// Other names under which people ask for views.
+const ALSO: &[(&str, &ViewRow)] = &[("findings", &patterns::VIEW), ("summary", &calls::VIEW)];
+
 /// Returns the view of a name.
 pub fn by_name(name: &str) -> Option<&'static ViewRow> {
-    VIEWS.iter().copied().find(|view| view.name == name)
+    let named = |view: &&ViewRow| view.name == name;
+    let also = || ALSO.iter().find(|(also, _)| *also == name).map(|(_, view)| *view);
+    VIEWS.iter().copied().find(named).or_else(also)
 }

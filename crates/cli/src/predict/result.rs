@@ -6,6 +6,7 @@ use predict::Place;
 use predict::run::Means;
 use predict::{Configuration, Limits, Measured};
 use render::amounts::{show_size, show_time};
+use render::escape::escaped;
 use render::json::{Json, text};
 use stats::same_device;
 use stats::sheet::Table;
@@ -120,6 +121,11 @@ impl Prediction {
         self.failed.is_none() && self.incomplete.is_none()
     }
 
+    /// Whether it has runs, and in none of them came anything out otherwise than recorded.
+    fn matches(&self) -> bool {
+        !self.runs.is_empty() && self.different() == 0
+    }
+
     fn different(&self) -> u64 {
         self.runs.iter().map(|run| run.different).max().unwrap_or(0)
     }
@@ -154,6 +160,8 @@ fn limits_in_words(limits: &Limits) -> String {
 pub struct Report {
     /// Host and begin of the recording.
     pub recording: (String, u64),
+    /// The same in words.
+    pub when: String,
     /// What the recorded run took.
     pub recorded: Recorded,
     /// What was cached in the beginning.
@@ -171,11 +179,15 @@ impl Report {
         let look = Look { width: width.filter(|_| !wide), ..Look::default() };
         stat::text::table(&mut out, table, look)?;
         let mut below = Vec::new();
-        self.about_recorded(&mut below)?;
-        for one in &self.predictions {
-            remarks(&mut below, one)?;
-        }
         self.without_difference(&mut below)?;
+        self.about_recorded(&mut below)?;
+        let all_match = self.predictions.iter().all(Prediction::matches);
+        if all_match && !self.predictions.is_empty() {
+            writeln!(below, "all results and files that were compared are as recorded")?;
+        }
+        for one in &self.predictions {
+            remarks(&mut below, one, all_match)?;
+        }
         let below = String::from_utf8_lossy(&below);
         out.extend_from_slice(terminal::fit(&below, width, terminal::below).as_bytes());
         let mut stdout = io::stdout().lock();
@@ -186,6 +198,8 @@ impl Report {
     /// Says what to know of the recorded run before something is compared with it.
     fn about_recorded(&self, out: &mut dyn Write) -> io::Result<()> {
         let Recorded { seconds, recording_s, waited_s, unknown_s, same_device, .. } = self.recorded;
+        let when = escaped(self.when.as_bytes());
+        writeln!(out, "recorded: {when}: disk and machine may be faster or slower now")?;
         let is_told = |part: f64| part >= seconds * TOLD_SHARE && part > 0.0;
         let replays = self.predictions.iter().any(|one| one.method == "replay" && one.is_there());
         if replays && self.recorded.user_s.is_none() {
@@ -281,7 +295,7 @@ impl Report {
 }
 
 /// What the table has no room for.
-fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
+fn remarks(out: &mut dyn Write, one: &Prediction, all_match: bool) -> io::Result<()> {
     let name = format!("{}, {}", one.name(), one.method);
     if let Some(why) = &one.failed {
         writeln!(out, "{name}: failed: {why}")?;
@@ -294,7 +308,7 @@ fn remarks(out: &mut dyn Write, one: &Prediction) -> io::Result<()> {
         writeln!(out, "{name}: {different} results and files did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
-    if different == 0 {
+    if different == 0 && !all_match {
         writeln!(out, "{name}: all results and files that were compared are as recorded")?;
     }
     if let Some([recorded, counted]) = run.outside_s.filter(|[recorded, _]| *recorded >= OUTSIDE_S)
@@ -435,7 +449,13 @@ pub mod tests {
             waited_s,
             same_device: true,
         };
-        Report { recording: ("h".into(), 7), recorded, cache: "warm", predictions }
+        Report {
+            recording: ("h".into(), 7),
+            when: "today on h\n".into(),
+            recorded,
+            cache: "warm",
+            predictions,
+        }
     }
 
     fn remarks_of(report: &Report) -> String {
@@ -464,6 +484,7 @@ pub mod tests {
         assert!(said.contains(alike) && said.matches("no difference").count() == 1, "{said}");
         assert!(said.contains("0.100 s of that went to being recorded"), "{said}");
         assert!(said.contains("0.500 s of that were waits for time"), "{said}");
+        assert!(said.contains("recorded: today on h\\n: disk and machine may"), "{said}");
         assert!(said.contains("recorded: the trace lay on the same device"), "{said}");
         assert!(!said.contains("not known"), "{said}");
         let mut partly = report(vec![prediction("ext4", &[2.0])]);

@@ -110,7 +110,14 @@ mod tests {
 
     fn prices() -> Prices {
         let parts = std::array::from_fn(|at| (ACTIVITIES[at].0, 0));
-        let wall = WallTime { run_ns: 1, parts, working_ns: 0, alone_ns: 0, held_up_ns: 0 };
+        let wall = WallTime {
+            run_ns: 1,
+            parts,
+            most: Default::default(),
+            working_ns: 0,
+            alone_ns: 0,
+            held_up_ns: 0,
+        };
         Prices::new(&wall, &[0; COUNT])
     }
 

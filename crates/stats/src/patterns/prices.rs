@@ -50,7 +50,14 @@ mod tests {
     fn calls_cost_their_part_of_the_activity_and_never_more_than_it_or_than_they_took() {
         let mut parts = std::array::from_fn(|at| (ACTIVITIES[at].0, 0));
         parts[Activity::Lock as usize].1 = 250;
-        let wall = WallTime { run_ns: 300, parts, working_ns: 0, alone_ns: 0, held_up_ns: 0 };
+        let wall = WallTime {
+            run_ns: 300,
+            parts,
+            most: Default::default(),
+            working_ns: 0,
+            alone_ns: 0,
+            held_up_ns: 0,
+        };
         let mut calls = [0; COUNT];
         calls[Activity::Lock as usize] = 500;
         let prices = Prices::new(&wall, &calls);

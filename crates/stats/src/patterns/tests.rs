@@ -10,7 +10,7 @@ fn findings(calls: &[Made]) -> Vec<Finding> {
 /// Returns the findings that are not about the run as a whole.
 fn about_calls(fold: Patterns, files: &Namespace) -> Vec<Finding> {
     let safety = Durability::new(1_000_000).finish(files);
-    let (_, mut findings) = fold.finish(files, &safety);
+    let (_, mut findings, _) = fold.finish(files, &safety);
     findings.retain(|finding| !finding.kind.is_about_run());
     findings
 }
@@ -231,7 +231,8 @@ fn short_transfers() {
 fn all(calls: &[Made]) -> (WallTime, Vec<Finding>) {
     let (fold, files) = watch(Patterns::default(), calls);
     let safety = Durability::new(1_000_000).finish(&files);
-    fold.finish(&files, &safety)
+    let (wall, findings, _) = fold.finish(&files, &safety);
+    (wall, findings)
 }
 
 #[test]
