@@ -19,6 +19,8 @@ pub struct Counts {
     pub compared: u64,
     /// Buffers of which the trace holds only a part.
     pub not_compared: u64,
+    /// Processes that died of a fault, of which could not be seen how they died here.
+    pub ends_unseen: u64,
 }
 
 /// Compares the arguments.

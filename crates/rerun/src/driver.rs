@@ -251,13 +251,14 @@ impl<'a> Driver<'a> {
             Message::Asked(asked) => asked,
             Message::NotFollowed(text) => return Err(Ending::Failed(text)),
             Message::Reaped { pid, status } => {
-                if self.ended.len() < ENDED_MAX {
-                    self.ended.insert(pid, status);
-                }
+                self.ended_by(pid, status);
                 return Ok(true);
             }
         };
-        self.processes.add(asked.pid);
+        if self.processes.add(asked.pid) {
+            // One that has ended had the same id.
+            self.ended.remove(&asked.pid);
+        }
         match asked.what {
             What::Made { ret, .. } => match self.threads.get_mut(&asked.thread) {
                 Some(live) if live.is_led => live.led = Some(asked),
@@ -380,7 +381,7 @@ impl<'a> Driver<'a> {
         if self.debugger.is_some() && !shares {
             breakpoints::remove(asked.pid).map_err(|error| unreachable(None, recorded, &error))?;
         }
-        self.processes.forget_ended();
+        self.forget_ended();
         self.numbers.insert(recorded, asked.thread);
         self.threads.insert(asked.thread, Live::new(&asked));
         let (word, args) = (answer::DONE, self.is_debugged());
@@ -633,7 +634,7 @@ impl<'a> Driver<'a> {
             for (_, asked) in std::mem::take(&mut self.newcomers) {
                 self.processes.end(asked.pid);
             }
-            self.processes.forget_ended();
+            self.forget_ended();
             let all_ended = self.processes.is_empty();
             let is_silent = !self.receive(if all_ended { Duration::ZERO } else { LOOK_EVERY })?;
             if all_ended && is_silent {

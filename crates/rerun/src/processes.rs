@@ -25,7 +25,7 @@ pub(crate) fn wait_for_end(pid: i32, tid: i32) {
 }
 
 /// The wait status of a process that has ended and that its parent has not asked for.
-pub(crate) fn status_of_dead(pid: i32) -> Option<i32> {
+fn status_of_dead(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.starts_with('Z').then(|| rest.split_whitespace().last()?.parse().ok()).flatten()
@@ -56,10 +56,10 @@ pub(crate) fn pause(pid: i32, tid: i32) {
 pub struct Processes(HashMap<i32, OwnedFd>);
 
 impl Processes {
-    /// Notes a process that is alive.
-    pub fn add(&mut self, pid: i32) {
+    /// Notes a process that is alive. Returns true if it was not known.
+    pub fn add(&mut self, pid: i32) -> bool {
         if self.0.contains_key(&pid) {
-            return;
+            return false;
         }
         // SAFETY: takes numbers; a descriptor that is returned is ours.
         unsafe {
@@ -70,6 +70,13 @@ impl Processes {
                 self.0.insert(pid, OwnedFd::from_raw_fd(fd));
             }
         }
+        true
+    }
+
+    /// The wait status of a process that has ended, if that can be known: who was waited for by somebody else
+    /// tells it from Linux 6.15 on.
+    pub fn status(&self, pid: i32) -> Option<i32> {
+        status_of_dead(pid).or_else(|| kin::pidfd::reaped_status(self.0.get(&pid)?))
     }
 
     /// Returns true if a process has ended.
@@ -116,9 +123,11 @@ impl Processes {
         self.0.is_empty()
     }
 
-    /// Forgets those that have ended.
-    pub fn forget_ended(&mut self) {
+    /// Forgets those that have ended. Returns their statuses, as far as they are known.
+    pub fn forget_ended(&mut self) -> Vec<(i32, i32)> {
         let ended: Vec<i32> = self.0.keys().copied().filter(|pid| self.has_ended(*pid)).collect();
+        let statuses = ended.iter().filter_map(|pid| Some((*pid, self.status(*pid)?))).collect();
         ended.iter().for_each(|pid| drop(self.0.remove(pid)));
+        statuses
     }
 }

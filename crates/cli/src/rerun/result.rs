@@ -48,7 +48,7 @@ pub struct Done {
 impl Done {
     /// What is told if all is well.
     pub fn told(&self) -> String {
-        let Counts { compared, not_compared } = self.counts;
+        let Counts { compared, not_compared, ends_unseen } = self.counts;
         let mut text = format!("{}, all as recorded", counted(self.calls, "call", "calls"));
         if compared > 0 {
             text.push_str(&format!(", with {} that went in", show_size(compared)));
@@ -70,6 +70,10 @@ impl Done {
                 "; {} not whole in the trace",
                 counted(not_compared, "buffer is", "buffers are")
             ));
+        }
+        if ends_unseen > 0 {
+            let processes = counted(ends_unseen, "process", "processes");
+            text.push_str(&format!("; how {processes} died could not be seen"));
         }
         match (self.has_client, self.client) {
             (true, Some(0)) => text.push_str("; the client ended well"),
@@ -130,6 +134,7 @@ impl Done {
                 } = self.times;
                 json.key("calls").uint(self.calls);
                 json.key("compared_bytes").uint(self.counts.compared);
+                json.key("ends_unseen").uint(self.counts.ends_unseen);
                 json.key("diverged").bool(diverged.is_some());
                 match diverged {
                     None => json.key("divergence").null(),

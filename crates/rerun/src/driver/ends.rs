@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use syscalls::abi::signals;
 
-use super::{Driver, LOOK_EVERY, TAKEN_MAX, TIMES_SLOWER};
+use super::{Driver, ENDED_MAX, LOOK_EVERY, TAKEN_MAX, TIMES_SLOWER};
 use crate::divergence::{Ending, Reason, diverged, with_evidence};
 use crate::live::What;
-use crate::processes::status_of_dead;
 use crate::words::raw;
 
 /// How long it may take until the status of a process that has ended is known.
@@ -37,26 +36,47 @@ impl Driver<'_> {
                 let ending = ends_otherwise(Reason::OtherCall { expected, found });
                 Err(self.keep(asked, ending))
             }
-            Err(Reason::Ended { .. }) => match self.status(pid)? {
-                Some(status) if libc::WTERMSIG(status) != fault.signal => {
-                    let found = format!("death by {}", name(libc::WTERMSIG(status)));
-                    Err(fails(Reason::OtherEnd { expected, found }))
-                }
-                _ => Ok(()),
-            },
+            Err(Reason::Ended { .. }) => {
+                let found = match self.status(pid)? {
+                    Some(status) if libc::WIFSIGNALED(status) => {
+                        let signal = libc::WTERMSIG(status);
+                        (signal != fault.signal).then(|| format!("death by {}", name(signal)))
+                    }
+                    // Who may not look is told of an exit.
+                    _ => {
+                        self.counts.ends_unseen += 1;
+                        None
+                    }
+                };
+                found.map_or(Ok(()), |found| Err(fails(Reason::OtherEnd { expected, found })))
+            }
             Err(reason) => Err(ends_otherwise(reason)),
         }
     }
 
-    /// The wait status of a process that has ended by a signal, if that can be known.
+    /// The wait status of a process that has ended, if that can be known.
     fn status(&mut self, pid: i32) -> Result<Option<i32>, Ending> {
         let since = Instant::now();
         loop {
-            let told = self.ended.remove(&pid).or_else(|| status_of_dead(pid));
+            let told = self.ended.remove(&pid).or_else(|| self.processes.status(pid));
             if told.is_some() || self.is_over || since.elapsed() > TOLD_WITHIN {
-                return Ok(told.filter(|status| libc::WIFSIGNALED(*status)));
+                return Ok(told);
             }
             self.receive(LOOK_EVERY)?;
+        }
+    }
+
+    /// Notes how a process has ended.
+    pub(super) fn ended_by(&mut self, pid: i32, status: i32) {
+        if self.ended.len() < ENDED_MAX {
+            self.ended.insert(pid, status);
+        }
+    }
+
+    /// Forgets the processes that have ended, but for how.
+    pub(super) fn forget_ended(&mut self) {
+        for (pid, status) in self.processes.forget_ended() {
+            self.ended_by(pid, status);
         }
     }
 }
