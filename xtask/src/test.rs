@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Stdio;
+use std::thread;
 
 use crate::{Complaint, cargo_command, suites, tools};
 
@@ -37,14 +38,16 @@ pub const PYTHON: &[&str] = &["duckdb", "pyarrow", "pandas", "polars", "perfetto
 
 /// Installs missing tools if possible, and runs the tests of the whole workspace.
 pub fn run(args: &[&str]) -> Result<(), Complaint> {
-    tools::provide(TOOLS);
-    tools::provide_python(PYTHON);
-    tools::provide_tracefs();
-    // The binary of the tests' own profile: what is released is tested by the long tier.
-    let built = match std::env::var("REENACT_BIN") {
-        Ok(named) => named,
-        Err(_) => build_reenact()?,
-    };
+    // Nothing that is installed takes part in building.
+    let built = thread::scope(|scope| {
+        scope.spawn(|| {
+            tools::provide(TOOLS);
+            tools::provide_python(PYTHON);
+            tools::provide_tracefs();
+        });
+        // The binary of the tests' own profile: what is released is tested by the long tier.
+        std::env::var("REENACT_BIN").or_else(|_| build_reenact())
+    })?;
     let variables: &[(&str, &str)] = &[("REENACT_BIN", &built)];
     if !args.is_empty() {
         return run_tests(&[&["--workspace", "--no-fail-fast"], args].concat(), variables);
