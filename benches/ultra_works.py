@@ -266,8 +266,13 @@ def ask(order):
 
 
 def end_server(folder):
+    """Tells the server to end, until it does: with -X it looks whether it has been told, and then waits."""
     with open(f"{folder}/httpd.pid") as file:
-        os.kill(int(file.read()), signal.SIGTERM)
+        pid = int(file.read())
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while open(f"/proc/{pid}/stat").read().rsplit(") ")[1][0] != "Z":
+            os.kill(pid, signal.SIGTERM)
+            time.sleep(0.05)
 
 
 class Make(Work):

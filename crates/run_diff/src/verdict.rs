@@ -317,6 +317,10 @@ fn work(comparison: &Comparison) -> String {
     }
     let pair =
         |of: fn(&crate::amounts::Amounts) -> u64| comparison.pair(|run| of(&run.all()) as f64);
+    let files = comparison.rows(By::File);
+    let syncs = pair(|of| of.syncs);
+    let synced = synced_otherwise(&files, syncs.change())
+        .map_or_else(String::new, |file| format!(", most of {}", escaped(file)));
     let mut parts = Vec::new();
     let mut add = |pair: Pair, show: &dyn Fn(u64) -> String, what: &str| {
         let change = pair.change().round() as i64;
@@ -327,8 +331,7 @@ fn work(comparison: &Comparison) -> String {
     add(pair(|of| of.count), &show_count, "calls");
     add(pair(|of| of.errors), &show_count, "failed calls");
     add(pair(|of| of.bytes), &show_size, "data moved");
-    add(pair(|of| of.syncs), &show_count, "syncs");
-    let files = comparison.rows(By::File);
+    add(syncs, &show_count, &format!("syncs{synced}"));
     for (side, what) in [(1, "new"), (0, "gone")] {
         let count = files.iter().filter(|row| row.is_only_on(side)).count() as u64;
         if count > 0 {
@@ -339,6 +342,13 @@ fn work(comparison: &Comparison) -> String {
         true => "What B did differs in which calls and files it was, not in how many.".into(),
         false => format!("What B did: {}.", parts.join(", ")),
     }
+}
+
+/// Returns the file that has more than half of so many more, or fewer, syncs.
+fn synced_otherwise(files: &[Row], change: f64) -> Option<&[u8]> {
+    let of = |row: &Row| row.sides[1].syncs as f64 - row.sides[0].syncs as f64;
+    let most = files.iter().max_by(|a, b| (of(a) * change).total_cmp(&(of(b) * change)))?;
+    (of(most) * change * 2.0 > change * change).then_some(&most.name)
 }
 
 #[cfg(test)]
@@ -394,6 +404,27 @@ mod tests {
         let said = &lines(&Comparison::new(vec![a], vec![b]))[0];
         let both = ": mmap of /a took 8.0 ms more, while read of /c took 7.0 ms less.";
         assert!(said.ends_with(both), "{said}");
+    }
+
+    #[test]
+    fn files_that_were_synced_otherwise_are_named() {
+        let of = |syncs: &[(&str, u64)]| {
+            let mut run = run(&[]);
+            for (file, syncs) in syncs {
+                let amounts = Amounts { count: *syncs, syncs: *syncs, ..Amounts::default() };
+                run.calls.entry(b"fsync".to_vec()).or_default().merge(&amounts);
+                run.files.entry(file.as_bytes().to_vec()).or_default().merge(&amounts);
+            }
+            run
+        };
+        let said =
+            |a: &[(&str, u64)], b: &[(&str, u64)]| work(&Comparison::new(vec![of(a)], vec![of(b)]));
+        let more = said(&[("/a", 1), ("/b", 3)], &[("/a", 5), ("/b", 4)]);
+        assert!(more.contains("+5 syncs, most of /a"), "{more}");
+        let fewer = said(&[("/a", 5), ("/b", 4)], &[("/a", 5), ("/b", 1)]);
+        assert!(fewer.contains("-3 syncs, most of /b"), "{fewer}");
+        let many = said(&[("/a", 1), ("/b", 1)], &[("/a", 2), ("/b", 2)]);
+        assert!(many.contains("+2 syncs") && !many.contains("most of"), "{many}");
     }
 
     /// A run of a script by `env` that starts a program with a word, whose calls took so many milliseconds.
