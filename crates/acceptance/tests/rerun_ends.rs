@@ -27,6 +27,18 @@ fn main() -> ExitCode {
             ends(stage, who, &["illegal"], DIFFERENT, text)?;
             ends(stage, who, &["illegal", "child"], DIFFERENT, text)
         });
+        // Its parent has ended before, so that somebody else is told how it died.
+        trials.add_for_both("another_fault_of_an_orphan_is_found", None, |stage: &Stage, who| {
+            ends(stage, who, &["same", "orphan"], 0, "all as recorded")?;
+            let text = "recorded death by SIGSEGV, and there was death by SIGILL";
+            let orphan = ["illegal", "orphan"];
+            let told = ends(stage, who, &orphan, DIFFERENT, text);
+            // Before Linux 6.15 nobody can know.
+            told.or_else(|error| {
+                ends(stage, who, &orphan, 0, "how 1 process died could not be seen")
+                    .map_err(|_| error)
+            })
+        });
         trials.add_for_both("an_exit_in_place_of_a_fault_is_found", None, |stage: &Stage, who| {
             ends(
                 stage,
