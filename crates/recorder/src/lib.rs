@@ -41,6 +41,7 @@ mod watch;
 mod watched;
 
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
@@ -68,8 +69,8 @@ use crate::policy::Policy;
 pub use crate::policy::{DataRule, DataRules};
 use crate::processes::Processes;
 pub use crate::sink::Sink;
-use crate::stacks::Stacks;
 pub use crate::stacks::{CALLERS_MAX, Caller, Kept, StackOptions, callers_of};
+use crate::stacks::{Seen, Stacks};
 pub use crate::summary::Summary;
 use crate::watch::Watch;
 use crate::watched::Watched;
@@ -204,8 +205,10 @@ impl Handle {
     /// Reports what a process has mapped that begins a program, and is stopped: where callers are
     /// wanted.
     pub fn maps(&self, process: u32, pid: u32) {
-        let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-        self.mailbox.maps.leave(process, pid, text);
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let directory = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let directory = directory.into_os_string().into_vec();
+        self.mailbox.maps.leave(process, Seen { pid, maps, directory });
     }
 
     /// Reports that the agent was placed into the process's new image: an IMAGE record will follow.

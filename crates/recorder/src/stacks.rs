@@ -14,10 +14,11 @@ use syscalls::abi::memory::{MAP_ANONYMOUS, PROT_EXEC};
 use trace::event::{EventKind, StartHow};
 
 use crate::mailbox::Mailbox;
+pub(crate) use maps::Base;
 use maps::Maps;
 use modules::Modules;
 
-pub(crate) use seen::SeenMaps;
+pub(crate) use seen::{Seen, SeenMaps};
 
 /// Processes whose mappings are known.
 const PROCESSES_MAX: usize = 1 << 13;
@@ -105,9 +106,16 @@ impl Stacks {
     }
 
     /// A process has opened a file: what it maps by that descriptor is known by its path.
-    pub fn opened(&mut self, process: u32, descriptor: i64, path: &[u8]) {
+    pub fn opened(&mut self, process: u32, descriptor: i64, from: Base, path: &[u8]) {
         if let Some(maps) = self.processes.get_mut(&process) {
-            maps.opened(descriptor, path);
+            maps.opened(descriptor, from, path);
+        }
+    }
+
+    /// A process works in another directory: a path, or none for that of a descriptor.
+    pub fn moved(&mut self, process: u32, from: Base, path: &[u8]) {
+        if let Some(maps) = self.processes.get_mut(&process) {
+            maps.moved(from, path);
         }
     }
 
@@ -194,7 +202,7 @@ pub struct Caller {
 /// `maps` what /proc/PID/maps says.
 pub fn callers_of(registers: [u64; REGISTERS], stack: &[u8], maps: &[u8]) -> Vec<Caller> {
     let (mut known, mut modules) = (Maps::new(0), Modules::default());
-    known.begins_program(Some((0, maps.to_vec())));
+    known.begins_program(Some(Seen { maps: maps.to_vec(), ..Seen::default() }));
     known.make_ready(registers[0], &mut modules);
     let stack = stack.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
     let stack: Vec<u64> = stack.collect();

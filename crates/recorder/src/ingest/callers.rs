@@ -1,13 +1,15 @@
 //! Stacks of calls, and the callers that are found in them.
 
-use syscalls::Act;
+use syscalls::abi::files::AT_FDCWD;
 use syscalls::record::{Header, STACK_BYTES_MAX};
 use syscalls::shape::ArgKind;
+use syscalls::{Act, Syscall};
 use trace::event::Outcome;
 use trace::parts::{Part, part_id};
 
 use super::stream::{Arriving, Fate, Item, OpenCall, Stream};
 use crate::output::Output;
+use crate::stacks::Base;
 
 impl Stream {
     /// A piece of the stack of the open call begins.
@@ -51,14 +53,32 @@ impl Stream {
         let Some(stacks) = &mut out.stacks else { return };
         if row.act == Act::Map {
             stacks.mapped(start.process, &call.args, ret as u64);
-        } else if row.open.is_some() {
+        } else if row.open.is_some() || row.act == Act::Directory {
             let path = row.args.iter().position(|arg| matches!(arg.kind, ArgKind::Path));
             let is_path = |item: &Item| Some(usize::from(item.arg)) == path;
             let place = self.items.iter().position(is_path);
             let bytes = place.and_then(|at| self.bytes_of(at, &self.items[at]));
             let path = bytes.map(|bytes| bytes.split(|byte| *byte == 0).next().unwrap_or(bytes));
-            let process = start.process;
-            stacks.opened(process, ret, path.unwrap_or_default());
+            let path = path.unwrap_or_default();
+            let from = match row.act == Act::Directory && path.is_empty() {
+                true => Base::Descriptor(i64::from(call.args[0] as i32)),
+                false => begins(row, call),
+            };
+            match row.act == Act::Directory {
+                true => stacks.moved(start.process, from, path),
+                false => stacks.opened(start.process, ret, from, path),
+            }
         }
+    }
+}
+
+/// Where the path of a call begins.
+fn begins(row: &Syscall, call: &OpenCall) -> Base {
+    let uses = syscalls::paths::of(row);
+    let directory = uses.iter().flatten().next().and_then(|of| of.dir);
+    let directory = directory.map(|arg| call.args[usize::from(arg)] as i32);
+    match directory.filter(|descriptor| *descriptor != AT_FDCWD) {
+        Some(descriptor) => Base::Descriptor(descriptor.into()),
+        None => Base::Here,
     }
 }

@@ -13,6 +13,7 @@ use framehop::x86_64::UnwinderX86_64;
 use framehop::{Module, Unwinder};
 
 use super::modules::Modules;
+use super::seen::Seen;
 
 /// Mappings of a process.
 const MAPPINGS_MAX: usize = 4096;
@@ -30,9 +31,20 @@ struct Mapping {
     path: Arc<[u8]>,
 }
 
+/// Where a path begins that does not begin with a slash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// In the working directory.
+    Here,
+    /// In the directory of a descriptor.
+    Descriptor(i64),
+}
+
 /// The mappings of a process.
 pub struct Maps {
     pid: u32,
+    /// Its working directory; empty if that is not known.
+    directory: Vec<u8>,
     all: BTreeMap<u64, Mapping>,
     descriptors: HashMap<i64, Arc<[u8]>>,
     unwinder: UnwinderX86_64<Arc<[u8]>>,
@@ -45,6 +57,7 @@ impl Maps {
     pub fn new(pid: u32) -> Maps {
         Maps {
             pid,
+            directory: Vec::new(),
             all: BTreeMap::new(),
             descriptors: HashMap::new(),
             unwinder: UnwinderX86_64::new(),
@@ -57,6 +70,7 @@ impl Maps {
     pub fn of_child(&self, pid: u32) -> Maps {
         Maps {
             pid,
+            directory: self.directory.clone(),
             all: self.all.clone(),
             descriptors: self.descriptors.clone(),
             unwinder: self.unwinder.clone(),
@@ -65,16 +79,16 @@ impl Maps {
         }
     }
 
-    /// The process begins a program: what it had mapped is gone. `seen`: its id, and what /proc said of it
-    /// then.
-    pub fn begins_program(&mut self, seen: Option<(u32, Vec<u8>)>) {
+    /// The process begins a program: what it had mapped is gone. `seen`: what /proc said of it then.
+    pub fn begins_program(&mut self, seen: Option<Seen>) {
         self.all.clear();
         self.asked = 0;
         self.is_stale = true;
         match seen {
-            Some((pid, text)) => {
-                self.pid = pid;
-                self.all = parsed(&text).into_iter().collect();
+            Some(seen) => {
+                self.pid = seen.pid;
+                self.directory = seen.directory;
+                self.all = parsed(&seen.maps).into_iter().collect();
             }
             None => self.ask(),
         }
@@ -91,22 +105,41 @@ impl Maps {
         }
     }
 
-    pub fn opened(&mut self, descriptor: i64, path: &[u8]) {
-        let path = match path.first() {
-            Some(b'/') => path.to_vec(),
-            _ => {
-                let link = fs::read_link(format!("/proc/{}/fd/{descriptor}", self.pid));
-                let Ok(path) = link else { return };
-                path.into_os_string().into_vec()
-            }
+    /// The whole path of what a call names, if it is known.
+    fn whole(&self, from: Base, path: &[u8]) -> Option<Vec<u8>> {
+        if path.first() == Some(&b'/') {
+            return Some(path.to_vec());
+        }
+        let directory = match from {
+            Base::Here => Some(&self.directory[..]).filter(|directory| !directory.is_empty())?,
+            Base::Descriptor(descriptor) => self.descriptors.get(&descriptor)?,
         };
-        let fits = path.len() <= PATH_BYTES_MAX;
-        if fits
-            && (self.descriptors.len() < DESCRIPTORS_MAX
-                || self.descriptors.contains_key(&descriptor))
-        {
+        let path = path.strip_prefix(b"./").unwrap_or(path);
+        (!path.is_empty()).then(|| [directory, b"/", path].concat())
+    }
+
+    pub fn opened(&mut self, descriptor: i64, from: Base, path: &[u8]) {
+        // By now the descriptor may be another file's: who loads libraries has few.
+        let path = self.whole(from, path).or_else(|| {
+            let link = fs::read_link(format!("/proc/{}/fd/{descriptor}", self.pid));
+            link.ok().map(|path| path.into_os_string().into_vec())
+        });
+        self.descriptors.remove(&descriptor);
+        let has_room = self.descriptors.len() < DESCRIPTORS_MAX;
+        if let Some(path) = path.filter(|path| has_room && path.len() <= PATH_BYTES_MAX) {
             self.descriptors.insert(descriptor, path.into());
         }
+    }
+
+    /// The working directory is another one: that of a path, or of a descriptor.
+    pub fn moved(&mut self, from: Base, path: &[u8]) {
+        let known = match (from, path) {
+            (Base::Descriptor(descriptor), []) => {
+                self.descriptors.get(&descriptor).map(|path| path.to_vec())
+            }
+            _ => self.whole(from, path),
+        };
+        self.directory = known.unwrap_or_default();
     }
 
     pub fn mapped(&mut self, range: Range<u64>, offset: u64, descriptor: i64) {
@@ -205,9 +238,32 @@ mod tests {
     }
 
     #[test]
+    fn paths_begin_where_they_did() {
+        let mut maps = Maps::new(0);
+        let at =
+            |maps: &Maps, descriptor| maps.descriptors.get(&descriptor).map(|path| path.to_vec());
+        maps.begins_program(Some(Seen { directory: b"/home/me".into(), ..Seen::default() }));
+        maps.opened(3, Base::Here, b"./a.so");
+        assert_eq!(at(&maps, 3), Some(b"/home/me/a.so".into()));
+        maps.opened(4, Base::Here, b"/opt");
+        maps.opened(3, Base::Descriptor(4), b"lib/b.so");
+        assert_eq!(at(&maps, 3), Some(b"/opt/lib/b.so".into()));
+        maps.moved(Base::Here, b"below");
+        maps.opened(5, Base::Here, b"c.so");
+        assert_eq!(at(&maps, 5), Some(b"/home/me/below/c.so".into()));
+        maps.moved(Base::Descriptor(4), b"");
+        maps.opened(5, Base::Here, b"d.so");
+        assert_eq!(at(&maps, 5), Some(b"/opt/d.so".into()));
+        // Where nothing is known, and nobody can be asked, the descriptor is no longer what it was.
+        maps.moved(Base::Descriptor(9), b"");
+        maps.opened(5, Base::Here, b"e.so");
+        assert_eq!(at(&maps, 5), None);
+    }
+
+    #[test]
     fn mappings_replace_others_and_have_names() {
         let mut maps = Maps::new(0);
-        maps.opened(3, b"/lib/libc.so.6");
+        maps.opened(3, Base::Here, b"/lib/libc.so.6");
         maps.mapped(0x1000..0x3000, 0, 3);
         maps.mapped(0x1000..0x2000, 0x100, 3);
         assert_eq!(maps.all.len(), 1);
