@@ -16,6 +16,8 @@ pub struct Pending {
     path: PathBuf,
     /// Where the file that it replaces is moved to, if that is kept.
     old: Option<PathBuf>,
+    /// Where it was moved to.
+    moved: Option<PathBuf>,
     state: State,
 }
 
@@ -32,7 +34,7 @@ enum State {
 /// `force`, when the new one is kept, and never if it is one of the `inputs`.
 pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Result<(File, Pending), String> {
     let fail = |error: io::Error| format!("cannot create {}: {error}", path.display());
-    let pending = |state| Pending { path: path.to_path_buf(), old: None, state };
+    let pending = |state| Pending { path: path.to_path_buf(), old: None, moved: None, state };
     if path.as_os_str() == "-" {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(fail)?;
         return Ok((File::from(stdout), pending(State::Settled)));
@@ -71,7 +73,10 @@ pub fn create_for_recording(path: &Path) -> Result<(File, Pending), String> {
         let beside = beside(path)
             .ok_or_else(|| format!("cannot create a file in {}", directory(path).display()))?;
         let (file, state) = beside;
-        return Ok((file, Pending { path: path.to_path_buf(), old: Some(old), state }));
+        return Ok((
+            file,
+            Pending { path: path.to_path_buf(), old: Some(old), moved: None, state },
+        ));
     }
     create(path, false, &[])
 }
@@ -94,12 +99,15 @@ fn is_own_recording(path: &Path) -> bool {
 impl Pending {
     /// Makes the file final, under its name.
     pub fn keep(&mut self) -> Result<(), String> {
-        if let Some(old) = self.old.take()
-            && let Err(error) = std::fs::rename(&self.path, &old)
-            && error.kind() != ErrorKind::NotFound
-        {
-            let (path, old) = (self.path.display(), old.display());
-            return Err(format!("cannot move {path} to {old}: {error}"));
+        if let Some(old) = self.old.take() {
+            match std::fs::rename(&self.path, &old) {
+                Ok(()) => self.moved = Some(old),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    let (path, old) = (self.path.display(), old.display());
+                    return Err(format!("cannot move {path} to {old}: {error}"));
+                }
+            }
         }
         match std::mem::replace(&mut self.state, State::Settled) {
             State::Settled => {}
@@ -112,6 +120,11 @@ impl Pending {
             }
         }
         Ok(())
+    }
+
+    /// Where the recording is now that had the name before, if there was one.
+    pub fn moved(&self) -> Option<&Path> {
+        self.moved.as_deref()
     }
 
     /// Makes the file final under its temporary name.
@@ -267,7 +280,9 @@ mod tests {
         let record = |bytes: &[u8]| -> Result<(), String> {
             let (mut file, mut pending) = create_for_recording(&path)?;
             file.write_all(&[&trace::format::FILE_MAGIC, bytes].concat()).unwrap();
-            pending.keep()
+            let kept = pending.keep();
+            assert_eq!(pending.moved().is_some(), kept.is_ok() && old.exists());
+            kept
         };
         let read = |path: &Path| fs::read(path).unwrap().split_off(trace::format::FILE_MAGIC.len());
         record(b"1").unwrap();

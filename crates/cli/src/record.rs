@@ -216,6 +216,12 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
                     message::end_line();
                 }
                 message::notes(&summary::notes(&summary, path));
+                if let Some(old) = observer.output.moved() {
+                    let old = old.display();
+                    message::note(&format!(
+                        "the recording before this one is {old} now; `reenact diff` compares the two"
+                    ));
+                }
                 summary::more(path, args.summary);
             }
         }
