@@ -283,7 +283,9 @@ fn chance(comparison: &Comparison) -> String {
     let run = comparison.pair(|run| run.run_ns());
     let [a, b] = [0, 1].map(|side| comparison.sides[side].len());
     let Some(p) = run.p else {
-        return "One run a side: no spread known.".into();
+        return "One run a side: whether that is chance is not known; `reenact record --repeat 5` of \
+                each tells."
+            .into();
     };
     let of = |side: usize, runs: usize| {
         let [least, most] = run.spread[side].map(ns);

@@ -199,7 +199,11 @@ impl Report {
     fn about_recorded(&self, out: &mut dyn Write) -> io::Result<()> {
         let Recorded { seconds, recording_s, waited_s, unknown_s, same_device, .. } = self.recorded;
         let when = escaped(self.when.as_bytes());
-        writeln!(out, "recorded: {when}: disk and machine may be faster or slower now")?;
+        writeln!(
+            out,
+            "recorded: {when}: disk and machine may be faster or slower now: compare with `--on` the same \
+             file system"
+        )?;
         let is_told = |part: f64| part >= seconds * TOLD_SHARE && part > 0.0;
         let replays = self.predictions.iter().any(|one| one.method == "replay" && one.is_there());
         if replays && self.recorded.user_s.is_none() {
