@@ -217,9 +217,9 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
                 }
                 message::notes(&summary::notes(&summary, path));
                 if let Some(old) = observer.output.moved() {
-                    let old = old.display();
+                    let (old, new) = (old.display(), observer.output.path().display());
                     message::note(&format!(
-                        "the recording before this one is {old} now; `reenact diff` compares the two"
+                        "the recording before this one is {old} now; `reenact diff {old} {new}` compares them"
                     ));
                 }
                 summary::more(path, args.summary);
