@@ -49,7 +49,9 @@ pub fn run(args: &[&str]) -> Result<(), Complaint> {
     tools::provide_liburing_tests();
     tools::provide_tracefs();
     cargo(&["build", "--release", "--package", "reenact"], &[])?;
-    let all = [&["--package", "acceptance", "--no-fail-fast"], args].concat();
+    // These have tests of more rounds in the long tier.
+    let packages = ["--package", "acceptance", "--package", "reenact", "--package", "dataseries"];
+    let all = [&packages[..], &["--no-fail-fast"], args].concat();
     run_tests(&all, &[("REENACT_SOAK", "1")])?;
     // The Python package is no member of the workspace, so nothing else compiles it.
     let python = ["clippy", "--manifest-path", "python/Cargo.toml", "--target-dir"];

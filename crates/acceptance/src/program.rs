@@ -1,6 +1,7 @@
 //! The test programs: the sources in a folder, with their settings in comments at the top.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -104,8 +105,11 @@ impl Program {
             return Ok(target);
         }
         let kept = kept_programs()?.join(format!("{}-{:016x}", self.name, self.fingerprint()?));
-        if !kept.exists() {
-            self.compile(&kept)?;
+        {
+            let _alone = locked(&kept.with_extension("lock"))?;
+            if !kept.exists() {
+                self.compile(&kept)?;
+            }
         }
         // By another process: what we had open for writing could be inherited by a program that
         // another thread starts, and then could not be started itself.
@@ -143,7 +147,7 @@ impl Program {
         let compiled = if self.source.extension().is_some_and(|e| e == "go") {
             let mut go = Command::new("go");
             go.args(["build", "-o"]).arg(&binary).arg(&self.source);
-            run(go.env("GOCACHE", made.path().join("cache")).env("GOFLAGS", "-mod=mod"))
+            run(go.env("GOCACHE", kept_programs()?.join("go-cache")).env("GOFLAGS", "-mod=mod"))
         } else {
             let mut cc = Command::new("cc");
             cc.args(["-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-o"]);
@@ -161,6 +165,17 @@ fn kept_programs() -> Result<PathBuf, Complaint> {
     let folder = profile.join("test-programs");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
+}
+
+/// Holds back whoever else wants to make the same, in this suite and in others.
+fn locked(path: &Path) -> Result<File, Complaint> {
+    let text = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = File::create(path).map_err(text)?;
+    // SAFETY: the descriptor is open, and nothing else is touched.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
+        0 => Ok(file),
+        _ => Err(text(std::io::Error::last_os_error())),
+    }
 }
 
 /// A directory in which something is made before it gets its name.
@@ -203,10 +218,15 @@ pub fn in_folder(folder: &str) -> Result<Vec<Program>, Complaint> {
     Ok(programs)
 }
 
-/// Returns the program of that name.
+/// Returns the program of that name in `tests/programs`.
 pub fn named(name: &str) -> Result<Program, Complaint> {
-    let found = all()?.into_iter().find(|program| program.name == name);
-    found.ok_or_else(|| format!("tests/programs has no {name}"))
+    named_in("tests/programs", name)
+}
+
+/// Returns the program of that name in a folder of the repository.
+pub fn named_in(folder: &str, name: &str) -> Result<Program, Complaint> {
+    let found = in_folder(folder)?.into_iter().find(|program| program.name == name);
+    found.ok_or_else(|| format!("{folder} has no {name}"))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use acceptance::place::{self, PATIENCE, Place, Who};
 use acceptance::shown::Info;
-use acceptance::stage::{self, Stage, open_to_all};
+use acceptance::stage::{Stage, open_to_all};
 use acceptance::tier::{self, Random};
-use acceptance::{Complaint, ensure, trials};
+use acceptance::{Complaint, ensure, program, trials};
 
 /// A secret that root's program writes to a file, and that no other user may learn.
 const SECRET: &str = "a-secret-that-root-has-written";
@@ -109,14 +109,11 @@ fn main() -> ExitCode {
     })
 }
 
-fn build(place: &Place) -> Result<PathBuf, Complaint> {
-    let source = stage::repository().join("tests/attacks/border.c");
+/// Puts the attacker into the directory in which the recorded shell runs.
+fn put_attacker(stage: &Stage, place: &Place) -> Result<PathBuf, Complaint> {
+    let built = program::named_in("tests/attacks", "border")?.build(stage)?;
     let target = place.work().join("border");
-    let mut cc = Command::new("cc");
-    cc.args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-o"]).arg(&target).arg(source);
-    let built = cc.output().map_err(|error| format!("cannot run cc: {error}"))?;
-    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    open_to_all(&target)?;
+    fs::hard_link(&built, &target).map_err(|error| format!("{}: {error}", target.display()))?;
     open_to_all(&place.work())?;
     Ok(target)
 }
@@ -130,7 +127,7 @@ const WORK: &str = "i=0; while [ $i -lt 150 ]; do /bin/true || echo died; i=$((i
 
 fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place)?;
+    put_attacker(stage, &place)?;
     let script = format!(
         "umask 077; echo '{SECRET}' > secret; {GAINED}; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
     );
@@ -166,7 +163,7 @@ fn first_process_is_roots(stage: &Stage, place: &Place) -> Result<(), Complaint>
 /// The attacker is an unrecorded program of a user who also has programs in the recording.
 fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let border = build(&place)?;
+    let border = put_attacker(stage, &place)?;
     let script = format!(
         "echo $$ > shell; {AS_NOBODY} sleep 3 & touch begun; while [ ! -e done ]; do /bin/true || echo died; done; \
          wait; id -u"
@@ -200,7 +197,7 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
 /// The programs of other users notice all the same, and finish their work.
 fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place)?;
+    put_attacker(stage, &place)?;
     let script =
         format!("{AS_NOBODY} ./border wipe > said; mv said wiped; sleep 1; {WORK}; touch done");
     let trace = place.trace("killed.rnt");
@@ -234,7 +231,7 @@ const ONE_MS: u64 = 700;
 /// itself, but the recorder ends with it, and the trace can be read.
 fn recorders_outlive_spoilt_arenas(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place)?;
+    put_attacker(stage, &place)?;
     let mut random = Random(tier::seed());
     let limit = if tier::is_long() { SPOILT_LONG } else { SPOILT_SHORT };
     let (began, trace) = (Instant::now(), place.trace("spoilt.rnt"));

@@ -153,9 +153,7 @@ fn info_says_by_what(stage: &Stage, who: Who) -> Result<(), Complaint> {
 
 /// Builds a program of tests/rerun.
 fn of_reruns(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let found = all.into_iter().find(|program| program.name == name);
-    found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
+    program::named_in("tests/rerun", name)?.build(stage)
 }
 
 /// Where a replay computes as well, calls that only ask are made, and counted as taken from the recording:

@@ -235,16 +235,12 @@ fn text(error: impl std::fmt::Display) -> Complaint {
 
 /// Builds a program of tests/rerun.
 fn built(stage: &Stage, name: &str) -> Result<PathBuf, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let found = all.into_iter().find(|program| program.name == name);
-    found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)
+    program::named_in("tests/rerun", name)?.build(stage)
 }
 
 /// Builds the program of facts without libraries.
 fn static_facts(stage: &Stage) -> Result<PathBuf, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let facts = all.into_iter().find(|program| program.name == "facts");
-    let mut facts = facts.ok_or("tests/rerun has no facts")?;
+    let mut facts = program::named_in("tests/rerun", "facts")?;
     facts.name.push_str("_static");
     facts.flags.push("-static".into());
     facts.build(stage)

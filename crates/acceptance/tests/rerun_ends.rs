@@ -68,9 +68,7 @@ fn keeps_statuses() -> bool {
 }
 
 fn recorded(stage: &Stage, place: &Place, words: &[&str]) -> Result<PathBuf, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let found = all.into_iter().find(|program| program.name == "ends");
-    let program = found.ok_or("tests/rerun has no ends.c")?.build(stage)?;
+    let program = program::named_in("tests/rerun", "ends")?.build(stage)?;
     let trace = place.trace("ends.rnt");
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--force", "--rerunnable", "--output"]).arg(&trace);

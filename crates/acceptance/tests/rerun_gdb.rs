@@ -28,9 +28,7 @@ struct Recording {
 
 impl Recording {
     fn new(stage: &Stage, who: Who, args: &[&str]) -> Result<Recording, Complaint> {
-        let all = program::in_folder("tests/rerun")?;
-        let found = all.into_iter().find(|program| program.name == "watched");
-        let program = found.ok_or("tests/rerun has no watched.c")?.build(stage)?;
+        let program = program::named_in("tests/rerun", "watched")?.build(stage)?;
         let place = Place::new(stage, who)?;
         let trace = place.trace("watched.rnt");
         let mut record = place.command(&stage.reenact);

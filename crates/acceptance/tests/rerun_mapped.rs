@@ -110,10 +110,7 @@ fn main() -> ExitCode {
 
 /// Builds a program of tests/rerun.
 fn built(stage: &Stage, name: &str) -> Result<String, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let found = all.into_iter().find(|program| program.name == name);
-    let program = found.ok_or_else(|| format!("tests/rerun has no {name}"))?.build(stage)?;
-    Ok(program.display().to_string())
+    Ok(program::named_in("tests/rerun", name)?.build(stage)?.display().to_string())
 }
 
 /// A recording, what its program wrote, and a directory for the shadows of its files.

@@ -111,10 +111,7 @@ fn text(error: impl std::fmt::Display) -> Complaint {
 }
 
 fn echo(stage: &Stage) -> Result<String, Complaint> {
-    let all = program::in_folder("tests/rerun")?;
-    let found = all.into_iter().find(|program| program.name == "echo");
-    let program = found.ok_or("tests/rerun has no echo.c")?.build(stage)?;
-    Ok(program.display().to_string())
+    Ok(program::named_in("tests/rerun", "echo")?.build(stage)?.display().to_string())
 }
 
 fn record(stage: &Stage, place: &Place, command: &[&str]) -> Result<(PathBuf, Outcome), Complaint> {

@@ -46,8 +46,8 @@ pub fn tell(context: &Context, args: &[u64; 6]) -> Told {
     }
     let is_wanted = mapping.is_code() && !course::is_answered() && !sys::is_quiet();
     let file = if is_wanted { identity::of_open(args[4]).filter(is_regular) } else { None };
-    let known = file.as_ref().and_then(|file| place(context, file));
-    if known.is_some_and(|(place, name)| place.load(Ordering::Relaxed) == name) {
+    let known = file.as_ref().and_then(|file| Known::look_up(context, file));
+    if known.as_ref().is_some_and(|known| known.is_told) {
         return Told { known: file, masked: false };
     }
     // A signal would have the call begun again, and asked for again: by a timer, for ever.
@@ -57,7 +57,7 @@ pub fn tell(context: &Context, args: &[u64; 6]) -> Told {
         context.phase.set(phase::IN_CALL);
     }
     match (requests::ask_patiently(context, request::FILE, *args, WAITS_MAX), known) {
-        (Some(answer::DONE), Some((place, name))) => place.store(name, Ordering::Relaxed),
+        (Some(answer::DONE), Some(known)) => known.place.store(known.name, Ordering::Relaxed),
         (None, _) => IS_LATE.store(true, Ordering::Relaxed),
         _ => {}
     }
@@ -69,10 +69,25 @@ fn is_regular(file: &raw::stat) -> bool {
 }
 
 /// Where it stands that a file is known as it is now, and what stands there then.
-fn place(context: &Context, file: &raw::stat) -> Option<(&'static AtomicU64, u64)> {
-    let name = name(file);
-    let places = context.arena.get()?.loaded();
-    Some((&places[(name >> 48) as usize % LOADED], name))
+struct Known {
+    place: &'static AtomicU64,
+    name: u64,
+    is_told: bool,
+}
+
+impl Known {
+    /// Each file has two places, so that few programs use two files that drive each other out.
+    fn look_up(context: &Context, file: &raw::stat) -> Option<Known> {
+        let all = context.arena.get()?.loaded();
+        let name = name(file);
+        let places = [name >> 48, name >> 32].map(|hash| &all[hash as usize % LOADED]);
+        let has = |wanted: u64| places.iter().find(|place| place.load(Ordering::Relaxed) == wanted);
+        let (place, is_told) = match has(name) {
+            Some(place) => (place, true),
+            None => (has(0).unwrap_or(&places[0]), false),
+        };
+        Some(Known { place, name, is_told })
+    }
 }
 
 /// Hash of a file as it is now. Never 0.

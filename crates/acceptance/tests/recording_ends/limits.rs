@@ -26,7 +26,7 @@ pub fn add(trials: &mut Trials) {
 /// One thread's exec succeeds and kills the others while they are being attached to.
 fn execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let (name, trace) = (attack(&place, "executes")?, place.trace("executes.rnt"));
+    let (name, trace) = (attack(stage, "executes")?, place.trace("executes.rnt"));
     let mut command = record(stage, &place, &["-q"], &trace, &[&name, "50", "6"]);
     let recorded = place.run(&mut command)?.success("recorded")?;
     ensure!(recorded.text() == "the end\n", "it printed {}", recorded.text());

@@ -10,12 +10,12 @@ mod silent_files;
 mod trace_file;
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use acceptance::place::{PATIENCE, Place, record};
-use acceptance::stage::{self, Stage, open_to_all};
-use acceptance::{Complaint, ensure, shown, trials};
+use acceptance::place::{PATIENCE, record};
+use acceptance::stage::Stage;
+use acceptance::{Complaint, program, shown, trials};
 
 fn main() -> ExitCode {
     trials::main(|trials| {
@@ -31,15 +31,8 @@ fn main() -> ExitCode {
 }
 
 /// Builds a program of `tests/attacks`.
-fn attack(place: &Place, name: &str) -> Result<String, Complaint> {
-    let program = place.path(name);
-    let source = stage::repository().join(format!("tests/attacks/{name}.c"));
-    let mut cc = Command::new("cc");
-    cc.args(["-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
-    let built = cc.output().map_err(|error| format!("cannot run cc: {error}"))?;
-    ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    open_to_all(&program)?;
-    Ok(program.display().to_string())
+fn attack(stage: &Stage, name: &str) -> Result<String, Complaint> {
+    Ok(program::named_in("tests/attacks", name)?.build(stage)?.display().to_string())
 }
 
 /// Waits for a file that a program creates.

@@ -23,7 +23,7 @@ pub fn add(trials: &mut Trials) {
 /// A program overwrites the memory that it shares with the recorder.
 fn is_told(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let (name, trace) = (attack(&place, "silence")?, place.trace("silence.rnt"));
+    let (name, trace) = (attack(stage, "silence")?, place.trace("silence.rnt"));
     let recorded = place.run(&mut record(stage, &place, &[], &trace, &[&name, how]))?;
     ensure!(recorded.status.code() == Some(3), "{}; {}", recorded.status, recorded.errors());
     ensure!(recorded.errors().contains("not complete"), "it said:\n{}", recorded.errors());
@@ -70,7 +70,7 @@ fn no_room(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn appear(stage: &Stage, who: Who) -> Result<(), Complaint> {
     const TIMES: u64 = 600;
     let place = Place::new(stage, who)?;
-    let (name, trace) = (attack(&place, "appears")?, place.trace("appears.rnt"));
+    let (name, trace) = (attack(stage, "appears")?, place.trace("appears.rnt"));
     let times = TIMES.to_string();
     let recorded = place.run(&mut record(stage, &place, &["-q"], &trace, &[&name, &times]))?;
     let recorded = recorded.success("recorded")?;

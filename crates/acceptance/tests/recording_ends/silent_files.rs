@@ -39,7 +39,7 @@ const PROGRAM: &str = "static const char filler[3 * 4096] = {1};
 
 fn others_go_on(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let (server, trace) = (attack(&place, "silent_files")?, place.trace("silent.rnt"));
+    let (server, trace) = (attack(stage, "silent_files")?, place.trace("silent.rnt"));
     place.write("small.c", PROGRAM.as_bytes())?;
     let small = place.path("small");
     let mut cc = Command::new("cc");
