@@ -48,6 +48,13 @@
         }                                                                                \
     } while (0)
 
+// How often something is done that needs many rounds to be hit: the long tier takes the time.
+#ifdef LONG_TIER
+#define OFTEN(long_tier, short_tier) (long_tier)
+#else
+#define OFTEN(long_tier, short_tier) (short_tier)
+#endif
+
 // A buffer that a call must carry, or a string that must be shown of it.
 struct piece {
     const char *kind;

@@ -54,7 +54,7 @@ func main() {
 				lock.Unlock()
 				// Work without a call, so that the scheduler has to interrupt.
 				sum := 0
-				for k := 0; k < 3000000; k++ {
+				for k := 0; k < 1000000; k++ {
 					sum += k ^ i
 				}
 				check(sum != 1, "arithmetic")

@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     struct itimerval often = {{0, 100}, {0, 100}}, off = {0};
     // Nobody may jump before there is a place to jump to.
     if (sigsetjmp(back, 1) == 0) CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    while (jumps < 5000)
+    while (jumps < OFTEN(5000, 1500))
         for (int i = 0; i < 100; i++) {
             counted_getppid();
             // Some work of its own, so that the trace does not grow beyond reason.

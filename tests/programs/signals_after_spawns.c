@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <spawn.h>
 
-enum { ROUNDS = 15, SIGNALS = 300 };
+enum { ROUNDS = OFTEN(15, 6), SIGNALS = 300 };
 
 extern char **environ;
 static volatile int enough;

@@ -6,6 +6,8 @@
 
 #include "expect.h"
 
+enum { TIMES = OFTEN(400, 150) };
+
 static void handler(int signal) {
     (void)signal;
 }
@@ -15,7 +17,7 @@ int main(int argc, char **argv) {
     // Ignored by default, as in the new program.
     struct sigaction action = {.sa_handler = handler};
     CHECK(sigaction(SIGURG, &action, NULL) == 0);
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < TIMES; i++) {
         int ends[2];
         CHECK(pipe2(ends, O_CLOEXEC) == 0);
         pid_t pid = fork();
@@ -38,6 +40,6 @@ int main(int argc, char **argv) {
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
     printf("all executed\n");
-    EXPECT_COUNT("wait4", 400);
+    EXPECT_COUNT("wait4", TIMES);
     return 0;
 }

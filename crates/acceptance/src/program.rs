@@ -8,8 +8,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::Complaint;
 use crate::stage::{self, Stage};
+use crate::{Complaint, tier};
 
 /// Something that a program needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,16 +100,15 @@ impl Program {
 
     /// Puts the program on the stage, compiled once for all suites.
     pub fn build(&self, stage: &Stage) -> Result<PathBuf, Complaint> {
+        let kept = kept_programs()?.join(format!("{}-{:016x}", self.name, self.fingerprint()?));
+        // Another trial may want it at the same time: what it runs must stay the file that it is.
+        let _alone = locked(&kept.with_extension("lock"))?;
         let target = stage.bin().join(&self.name);
         if target.exists() {
             return Ok(target);
         }
-        let kept = kept_programs()?.join(format!("{}-{:016x}", self.name, self.fingerprint()?));
-        {
-            let _alone = locked(&kept.with_extension("lock"))?;
-            if !kept.exists() {
-                self.compile(&kept)?;
-            }
+        if !kept.exists() {
+            self.compile(&kept)?;
         }
         // By another process: what we had open for writing could be inherited by a program that
         // another thread starts, and then could not be started itself.
@@ -124,7 +123,7 @@ impl Program {
     /// What decides how the program comes out: its source, the headers beside it and in
     /// `tests/programs`, and the flags.
     fn fingerprint(&self) -> Result<u64, Complaint> {
-        let mut all = self.flags.join("\0").into_bytes();
+        let mut all = self.all_flags().join("\0").into_bytes();
         let folder = self.source.parent().unwrap_or(Path::new("."));
         let mut parts = vec![self.source.clone()];
         for folder in [folder, &stage::repository().join("tests/programs")] {
@@ -141,6 +140,12 @@ impl Program {
         Ok(xxh3_64(&all))
     }
 
+    /// Its own flags, and the tier's.
+    fn all_flags(&self) -> Vec<&str> {
+        let tier = tier::is_long().then_some("-DLONG_TIER");
+        self.flags.iter().map(String::as_str).chain(tier).collect()
+    }
+
     fn compile(&self, target: &Path) -> Result<(), Complaint> {
         let made = room_for(&self.name, target.parent().unwrap_or(Path::new(".")))?;
         let binary = made.path().join(&self.name);
@@ -151,7 +156,7 @@ impl Program {
         } else {
             let mut cc = Command::new("cc");
             cc.args(["-std=gnu17", "-O2", "-g", "-Wall", "-Wextra", "-o"]);
-            run(cc.arg(&binary).arg(&self.source).args(&self.flags))
+            run(cc.arg(&binary).arg(&self.source).args(self.all_flags()))
         };
         compiled.map_err(|said| format!("{} does not compile:\n{said}", self.source.display()))?;
         fs::rename(&binary, target).map_err(|error| format!("{}: {error}", target.display()))

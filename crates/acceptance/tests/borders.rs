@@ -122,14 +122,22 @@ fn put_attacker(stage: &Stage, place: &Place) -> Result<PathBuf, Complaint> {
 const GAINED: &str =
     "cp /bin/cat gained; chgrp 4242 gained secret; chmod 2755 gained; chmod 640 secret";
 
+/// Number of programs that root runs beside an attack.
+fn programs() -> u32 {
+    tier::rounds(60, 150)
+}
+
 /// Root's own work, which runs for as long as the attack.
-const WORK: &str = "i=0; while [ $i -lt 150 ]; do /bin/true || echo died; i=$((i+1)); done";
+fn work() -> String {
+    format!("i=0; while [ $i -lt {} ]; do /bin/true || echo died; i=$((i+1)); done", programs())
+}
 
 fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     put_attacker(stage, &place)?;
+    let work = work();
     let script = format!(
-        "umask 077; echo '{SECRET}' > secret; {GAINED}; {attack} > said & {WORK}; wait $!; echo $?; id -u; cat said"
+        "umask 077; echo '{SECRET}' > secret; {GAINED}; {attack} > said & {work}; wait $!; echo $?; id -u; cat said"
     );
     let trace = place.trace("attack.rnt");
     let mut record = record_apart(stage, &place);
@@ -143,7 +151,7 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     );
     // Whatever the attackers did to their own arena, all execs by root are recorded.
     let info = Info::of(stage, &trace)?;
-    ensure!(info.count("execve") >= 150, "{} execs", info.count("execve"));
+    ensure!(info.count("execve") >= programs().into(), "{} execs", info.count("execve"));
     first_process_is_roots(stage, &place)
 }
 
@@ -198,8 +206,9 @@ fn outsiders_are_held(stage: &Stage, who: Who) -> Result<(), Complaint> {
 fn all_outlive_the_recorder(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     put_attacker(stage, &place)?;
+    let work = work();
     let script =
-        format!("{AS_NOBODY} ./border wipe > said; mv said wiped; sleep 1; {WORK}; touch done");
+        format!("{AS_NOBODY} ./border wipe > said; mv said wiped; sleep 1; {work}; touch done");
     let trace = place.trace("killed.rnt");
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--output"]).arg(&trace).args(["--", "sh", "-c", &script]);

@@ -75,7 +75,7 @@ fn counts(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
     words.extend(program.args.iter().map(String::as_str));
     let trace = record(stage, &place, &words)?;
     let script = stage::repository().join("tests/stat/count.py");
-    run(Command::new("python3").arg(script).arg(&stage.reenact).arg(&trace)).map(drop)
+    run(place.command("python3").arg(script).arg(&stage.reenact).arg(&trace)).map(drop)
 }
 
 /// A program that can exhibit a pattern.

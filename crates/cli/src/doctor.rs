@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use render::amounts::counted;
+use predict::configuration::FileSystem;
 use requirements::{Check, Verdict};
 
 use crate::failure::Failure;
@@ -15,8 +15,8 @@ const FOUND_AT: usize = 32;
 
 /// Check whether recording works here, and what would help.
 ///
-/// Each line says what was found: `ok`, `limited` (recording works, with the restriction that is
-/// named) or `missing` (recording does not work until this is changed).
+/// Each line says what was found: `ok`, `limited` (recording works, and what is named does not) or
+/// `missing` (recording does not work until this is changed).
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// As JSON
@@ -26,7 +26,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let checks = requirements::all();
+    let mut checks = requirements::all();
+    checks.push(file_systems(FileSystem::can_be_made));
     let text = match args.json {
         true => json(&checks),
         false => terminal::fit(&text(&checks), terminal::width(), |_| FOUND_AT),
@@ -37,6 +38,26 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(printed.map(|()| ExitCode::SUCCESS)?)
+}
+
+/// Which file systems `predict` can make; nothing else needs that.
+fn file_systems(can_be_made: impl Fn(FileSystem) -> bool) -> Check {
+    let name = "file systems";
+    let (made, lacking): (Vec<_>, Vec<_>) =
+        FileSystem::ALL.into_iter().partition(|system| can_be_made(*system));
+    let names = |systems: &[FileSystem]| {
+        systems.iter().map(|system| system.name()).collect::<Vec<_>>().join(", ")
+    };
+    if lacking.is_empty() {
+        return Check::ok(name, format!("`predict --on` can make {}", names(&made)));
+    }
+    let mut packages: Vec<&str> = lacking.iter().map(|system| system.package()).collect();
+    packages.dedup();
+    Check::limited(
+        name,
+        format!("`predict --on` cannot make {}", names(&lacking)),
+        format!("install {}", packages.join(", ")),
+    )
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -55,19 +76,16 @@ fn text(checks: &[Check]) -> String {
             let _ = writeln!(out, "{:<8} {:<22} -> {}", "", "", check.remedy);
         }
     }
-    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count() as u64;
-    let summary = match (count(Verdict::Missing), count(Verdict::Limited)) {
-        (0, 0) => "Recording works here.".to_string(),
-        (0, limited) => {
-            format!(
-                "Recording works here, with {}.",
-                counted(limited, "restriction", "restrictions")
-            )
+    let names = |verdict| {
+        let all = checks.iter().filter(|check| check.verdict == verdict);
+        all.map(|check| check.name).collect::<Vec<_>>().join(", ")
+    };
+    let summary = match (names(Verdict::Missing), names(Verdict::Limited)) {
+        (missing, _) if !missing.is_empty() => {
+            format!("Recording does not work here. Missing: {missing}.")
         }
-        (missing, _) => {
-            let missing = counted(missing, "thing is missing", "things are missing");
-            format!("Recording does not work here: {missing}.")
-        }
+        (_, limited) if !limited.is_empty() => format!("Recording works here. Limited: {limited}."),
+        _ => "Recording works here.".to_string(),
     };
     let _ = writeln!(out, "\n{summary}");
     out
@@ -99,6 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn file_systems_that_cannot_be_made_are_named_with_their_packages() {
+        let check = file_systems(|system| system == FileSystem::Ext4);
+        assert_eq!(check.found, "`predict --on` cannot make xfs, btrfs, btrfs+zlib");
+        assert_eq!(check.remedy, "install xfsprogs, btrfs-progs");
+        assert_eq!(file_systems(|_| true).verdict, Verdict::Ok);
+    }
+
+    #[test]
     fn lines_say_what_to_do() {
         let checks = [
             Check::ok("kernel", "Linux 6.18"),
@@ -112,10 +138,10 @@ limited  limits                 small
 missing  dispatch               refused
                                 -> use a newer kernel
 
-Recording does not work here: 1 thing is missing.
+Recording does not work here. Missing: dispatch.
 ";
         assert_eq!(text(&checks), expected);
-        assert!(text(&checks[..2]).ends_with("\nRecording works here, with 1 restriction.\n"));
+        assert!(text(&checks[..2]).ends_with("\nRecording works here. Limited: limits.\n"));
         let value: serde_json::Value = serde_json::from_str(&json(&checks)).unwrap();
         assert_eq!(value["ok"], false);
         assert_eq!(value["checks"][1]["remedy"], "raise them");

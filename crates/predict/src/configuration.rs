@@ -1,7 +1,7 @@
 //! What a program is to be predicted on.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the files lie.
@@ -54,6 +54,12 @@ impl FileSystem {
         }
     }
 
+    /// Whether the maker is there.
+    pub fn can_be_made(self) -> bool {
+        let path = search_path();
+        path.split(':').any(|folder| Path::new(folder).join(self.maker().0).is_file())
+    }
+
     /// The Debian package that has the maker.
     pub fn package(self) -> &'static str {
         match self {
@@ -71,6 +77,12 @@ impl FileSystem {
             FileSystem::BtrfsZlib => "compress=zlib",
         }
     }
+}
+
+/// Where programs of the system are looked for: an ordinary user's PATH does not have all.
+pub fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
 }
 
 impl Place {

@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use crate::Error;
-use crate::configuration::{Configuration, FileSystem, Limits, Place};
+use crate::configuration::{Configuration, FileSystem, Limits, Place, search_path};
 use crate::volume::Volume;
 
 /// Where a run's files lie.
@@ -267,8 +267,7 @@ impl Ground {
 /// Runs a program of the system. Returns its output.
 fn run(command: &mut Command, remedy: &str) -> Result<String, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
+    command.env("PATH", search_path());
     let output = command.output().map_err(|error| {
         let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
         Error::Refused(format!("{name} cannot be started: {error}{remedy}"))

@@ -178,19 +178,26 @@ impl<'a> Json<'a> {
 
     fn string(&mut self, text: &str) {
         self.out.push('"');
-        for c in text.chars() {
-            match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                // Escape control characters and bidirectional marks, so that they stay visible.
-                c if c.is_control() || "\u{2028}\u{2029}".contains(c) || is_bidi(c) => {
-                    let _ = write!(self.out, "\\u{:04x}", c as u32);
-                }
-                c => self.out.push(c),
-            }
+        // Most strings are names, which need nothing.
+        if text.bytes().all(|byte| matches!(byte, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~')) {
+            self.out.push_str(text);
+        } else {
+            text.chars().for_each(|c| self.char(c));
         }
         self.out.push('"');
+    }
+
+    fn char(&mut self, c: char) {
+        match c {
+            '"' => self.out.push_str("\\\""),
+            '\\' => self.out.push_str("\\\\"),
+            '\n' => self.out.push_str("\\n"),
+            // Escape control characters and marks of direction, so that they stay visible.
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || is_bidi(c) => {
+                let _ = write!(self.out, "\\u{:04x}", c as u32);
+            }
+            c => self.out.push(c),
+        }
     }
 
     /// Writes a decoded value.
