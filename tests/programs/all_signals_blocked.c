@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
     pid_t pid = fork();
     if (pid == 0) {
         work(NULL);
-        char *args[] = {"sh", "-c", "grep SigBlk /proc/self/status", NULL};
+        char *args[] = {"sh", "-c", "sed -n /^SigBlk/p /proc/self/status", NULL};
         dup2(open("mask", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
         execv("/bin/sh", args);
         _exit(1);

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{Complaint, cargo_command, repository};
 
 /// Binaries that run at a time; each runs as many tests at a time as there are CPUs.
-const JOBS: usize = 2;
+const JOBS: usize = 3;
 /// Those that take longest, which are begun first.
 const LONGEST: &[&str] = &[
     "programs",

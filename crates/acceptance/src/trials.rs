@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::Complaint;
 use crate::place::{Who, are_root};
-use crate::program::Need;
+use crate::program::{Need, Program};
 use crate::stage::{Stage, repository};
+use crate::{Complaint, tier};
 
 /// Returns whether this machine has what a program needs, for this user.
 pub fn has(need: Need, who: Who) -> bool {
@@ -34,17 +35,28 @@ pub fn succeeds(program: &str, args: &[&str]) -> bool {
 const SLOWEST: usize = 5;
 const SLOW: Duration = Duration::from_secs(5);
 
+/// What the trials need that only the soak runs.
+const LONG_TIER: &str = "the long tier";
+
+/// As whom the short tier runs a trial that can be run as both.
+fn turn(name: &str) -> Who {
+    if xxh3_64(name.as_bytes()) & 1 == 0 { Who::User } else { Who::Root }
+}
+
 /// The trials of one test binary.
 pub struct Trials {
     stage: Arc<Stage>,
+    /// As both users: in the long tier, where some are asked for by name, and where nobody can be root.
+    all_are_run: bool,
     list: Vec<Trial>,
     slow: Arc<Mutex<Vec<(Duration, String)>>>,
 }
 
 impl Trials {
     /// Makes an empty list.
-    pub fn new(stage: Stage) -> Trials {
-        Trials { stage: Arc::new(stage), list: Vec::new(), slow: Arc::default() }
+    fn new(stage: Stage, arguments: &Arguments) -> Trials {
+        let all_are_run = tier::is_long() || arguments.filter.is_some() || !are_root();
+        Trials { stage: Arc::new(stage), all_are_run, list: Vec::new(), slow: Arc::default() }
     }
 
     /// Returns the stage that the trials run on.
@@ -80,15 +92,38 @@ impl Trials {
         self.list.push(trial);
     }
 
-    /// Adds a trial for an ordinary user and one for root.
+    /// Adds a trial for an ordinary user and one for root. The short tier runs about half of them as
+    /// the one, and half as the other.
     pub fn add_for_both(
         &mut self,
         name: &str,
         missing: Option<&str>,
         check: impl FnOnce(&Stage, Who) -> Result<(), Complaint> + Clone + Send + 'static,
     ) {
-        self.add(name, Who::User, missing, check.clone());
-        self.add(name, Who::Root, missing, check);
+        for who in [Who::User, Who::Root] {
+            let turn = (turn(name) != who && !self.all_are_run).then_some(LONG_TIER);
+            self.add(name, who, missing.or(turn), check.clone());
+        }
+    }
+
+    /// Adds a trial of a program for both users, or for the one who can run it.
+    pub fn add_for_program(
+        &mut self,
+        name: &str,
+        program: &Program,
+        missing: Option<&str>,
+        check: impl FnOnce(&Stage, Who) -> Result<(), Complaint> + Clone + Send + 'static,
+    ) {
+        let lacking = |who| program.needs.iter().find(|need| !has(**need, who));
+        match (lacking(Who::User), lacking(Who::Root)) {
+            (None, None) => self.add_for_both(name, missing, check),
+            (user, root) => {
+                for (who, need) in [(Who::User, user), (Who::Root, root)] {
+                    let need = need.map(|need| format!("{need:?}"));
+                    self.add(name, who, need.as_deref().or(missing), check.clone());
+                }
+            }
+        }
     }
 }
 
@@ -101,7 +136,7 @@ pub fn main(fill: impl FnOnce(&mut Trials) -> Result<(), Complaint>) -> ExitCode
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     let ready = Stage::new().and_then(|stage| {
-        let mut trials = Trials::new(stage);
+        let mut trials = Trials::new(stage, &arguments);
         fill(&mut trials)?;
         Ok(trials)
     });
@@ -147,4 +182,16 @@ pub fn imports(python: &Path, modules: &[&str]) -> bool {
         "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules:?})))"
     );
     succeeds(&python.to_string_lossy(), &["-c", &find])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_users_have_their_turn() {
+        let names: Vec<String> = (0..1000).map(|n| format!("program_{n}")).collect();
+        let as_user = names.iter().filter(|name| turn(name) == Who::User).count();
+        assert!((400..600).contains(&as_user), "{as_user}");
+    }
 }

@@ -20,20 +20,11 @@ const DIFFERENT: i32 = 4;
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        for (n, program) in program::all()?.into_iter().enumerate() {
+        for program in program::all()? {
             let name = format!("manifest_{}", program.name);
-            // For each change, every second program by root, unless it needs root.
-            let by_root =
-                n % 2 == 1 || !program.needs.iter().all(|need| trials::has(*need, Who::User));
-            for who in [Who::User, Who::Root] {
-                let missing = program.needs.iter().find(|need| !trials::has(**need, who));
-                let missing = missing.map(|need| format!("{need:?}"));
-                let is_other = !tier::is_long() && by_root != matches!(who, Who::Root);
-                let missing = missing.or(is_other.then(|| "the long tier".to_string()));
-                let program = program.clone();
-                let check = move |stage: &Stage, who| manifest_of(stage, who, &program);
-                trials.add(&name, who, missing.as_deref(), check);
-            }
+            let of = program.clone();
+            let check = move |stage: &Stage, who| manifest_of(stage, who, &of);
+            trials.add_for_program(&name, &program, None, check);
         }
         trials.add_for_both("manifest_of_awkward_changes", None, awkward_changes);
         trials.add_for_both("every_difference_is_named", None, every_difference_is_named);

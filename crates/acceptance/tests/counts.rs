@@ -104,18 +104,13 @@ fn main() -> ExitCode {
         let no_strace = trials::missing(&["strace"]);
         for program in program::all()?.into_iter().filter(|program| program.countable) {
             let name = format!("programs/{}", program.name);
-            for who in [Who::User, Who::Root] {
-                let need = program.needs.iter().find(|need| !trials::has(**need, who));
-                let missing = need.map(|need| format!("{need:?}"));
-                let missing = missing.as_deref().or(no_strace);
-                let program = program.clone();
-                trials.add(&name, who, missing, move |stage, who| {
-                    let mut command = vec![program.build(stage)?.display().to_string()];
-                    command.push(tier::seed().to_string());
-                    command.extend(program.args.iter().cloned());
-                    same_counts(stage, who, &command, &[])
-                });
-            }
+            let of = program.clone();
+            trials.add_for_program(&name, &program, no_strace, move |stage: &Stage, who| {
+                let mut command = vec![of.build(stage)?.display().to_string()];
+                command.push(tier::seed().to_string());
+                command.extend(of.args.iter().cloned());
+                same_counts(stage, who, &command, &[])
+            });
         }
         for work in WORKS {
             let missing = no_strace.or_else(|| trials::missing(work.needs));

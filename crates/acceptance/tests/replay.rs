@@ -46,23 +46,17 @@ fn main() -> ExitCode {
     trials::main(|trials| {
         for program in program::all()? {
             let name = program.name.clone();
-            for who in [Who::User, Who::Root] {
-                let missing = program.needs.iter().find(|need| !trials::has(**need, who));
-                // A program traced by another one in the recording is not fully recorded.
-                let traced = program.gaps.iter().any(|gap| gap == "traced");
-                let missing = missing
-                    .map(|need| format!("{need:?}"))
-                    .or(traced.then(|| "a whole recording".to_owned()));
-                let program = program.clone();
-                let whole = program.clone();
-                let check =
-                    move |stage: &Stage, who| replayed(stage, who, &whole, None, &whole.args);
-                trials.add(&name, who, missing.as_deref(), check);
-                if program.before.is_some() {
-                    let name = format!("{name}_on_files_that_were_there");
-                    let check = move |stage: &Stage, who| replayed_change(stage, who, &program);
-                    trials.add(&name, who, missing.as_deref(), check);
-                }
+            // A program traced by another one in the recording is not fully recorded.
+            let traced = program.gaps.iter().any(|gap| gap == "traced");
+            let missing = traced.then_some("a whole recording");
+            let of = program.clone();
+            let check = move |stage: &Stage, who| replayed(stage, who, &of, None, &of.args);
+            trials.add_for_program(&name, &program, missing, check);
+            if program.before.is_some() {
+                let name = format!("{name}_on_files_that_were_there");
+                let of = program.clone();
+                let check = move |stage: &Stage, who| replayed_change(stage, who, &of);
+                trials.add_for_program(&name, &program, missing, check);
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use acceptance::place::{Outcome, Place, Who};
 use acceptance::stage::{self, Stage};
 use acceptance::works::{WORKS, whole};
-use acceptance::{Complaint, ensure, kernel_events, trials};
+use acceptance::{Complaint, ensure, kernel_events, tier, trials};
 use serde_json::Value;
 
 /// Largest size of a page.
@@ -17,8 +17,9 @@ const BYTES_MAX: u64 = 5_000_000;
 fn main() -> ExitCode {
     trials::main(|trials| {
         let no_browser = trials::missing(&["chromium", "python3"]);
-        for (name, script, tools) in SCRIPTS {
-            let missing = no_browser.or_else(|| trials::missing(tools));
+        for (name, script, is_short) in SCRIPTS {
+            let long = (!is_short && !tier::is_long()).then_some("the long tier");
+            let missing = no_browser.or(long);
             trials.add(&format!("page/{name}"), Who::User, missing, |stage, who| {
                 page(stage, who, script)
             });
@@ -46,19 +47,19 @@ fn main() -> ExitCode {
     })
 }
 
-/// Programs that show different things, and the tools that they need.
-const SCRIPTS: &[(&str, &str, &[&str])] = &[
-    ("nothing", "exec /bin/true", &[]),
+/// Programs that show different things, and whether the short tier has them.
+const SCRIPTS: &[(&str, &str, bool)] = &[
+    ("nothing", "exec /bin/true", false),
     (
         "processes",
         "for i in 1 2 3; do (echo $i; cat /etc/passwd | wc -c) > out$i & done; wait; ls missing",
-        &[],
+        false,
     ),
     (
         "writes",
         "dd if=/dev/zero of=a bs=4097 count=2000 status=none; dd if=a of=b bs=512 status=none; \
          dd if=a of=c bs=7 count=300 conv=fsync status=none; mv b d",
-        &[],
+        true,
     ),
 ];
 

@@ -118,19 +118,23 @@ pub fn threads(text: &str, unsteady: &Unsteady) -> Result<Threads, Complaint> {
         }
         calls.push((id.to_string(), column(&whole, id, time, rest)?));
     }
-    // A parent is known when its call returns, which may be after the child's first line.
-    for (id, call) in &calls {
-        if names.is_empty() {
-            names.insert(id.clone(), "0".into());
-        }
-        let makes = ["clone(", "clone3(", "fork(", "vfork("].iter().any(|c| call.starts_with(c));
-        if let (true, Some(child)) = (makes, result(call))
-            && let Some(parent) = names.get(id).cloned()
-        {
+    // A child is known when its parent's call has returned, which may be after its own children's.
+    let makes =
+        |call: &str| ["clone(", "clone3(", "fork(", "vfork("].iter().any(|c| call.starts_with(c));
+    let born = calls.iter().filter(|(_, call)| makes(call));
+    let mut born: Vec<(&str, &str)> =
+        born.filter_map(|(parent, call)| Some((parent.as_str(), result(call)?))).collect();
+    names.extend(calls.first().map(|(id, _)| (id.clone(), "0".to_string())));
+    let mut left = born.len() + 1;
+    while born.len() < left {
+        left = born.len();
+        born.retain(|(parent, child)| {
+            let Some(parent) = names.get(*parent).cloned() else { return true };
             let count = children.entry(parent.clone()).or_default();
             *count += 1;
             names.insert(child.to_string(), format!("{parent}.{count}"));
-        }
+            false
+        });
     }
     let mut threads = Threads::new();
     for (id, call) in &calls {
