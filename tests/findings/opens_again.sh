@@ -1,4 +1,4 @@
-# The same settings are read 20,000 times.
+# The same settings, which lie deep, are read 20,000 times.
 # first: churn metadata
 # also: churn
 # may: metadata rereads computes reading
@@ -6,14 +6,17 @@
 # needs: python3
 
 prepare() {
-    echo 'key = value' > settings
+    deep=$(printf 'settings.d/%.0s' $(seq 40))
+    mkdir -p "$deep"
+    echo 'key = value' > "${deep}settings"
 }
 
 run() {
     /usr/bin/python3 -c '
 import os
+path = "settings.d/" * 40 + "settings"
 for n in range(20000):
-    fd = os.open("settings", os.O_RDONLY)
+    fd = os.open(path, os.O_RDONLY)
     os.read(fd, 4096)
     os.close(fd)
 '

@@ -20,6 +20,9 @@ use crate::{Complaint, ensure};
 /// Longer than any command takes, even on a slow and busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
+/// How much of what a command printed a complaint repeats, in characters.
+const PRINTED_MAX: usize = 4000;
+
 /// User and group id of Debian's nobody and nogroup.
 const NOBODY: u32 = 65534;
 
@@ -71,7 +74,12 @@ impl Outcome {
         if self.status.success() {
             return Ok(self);
         }
-        Err(format!("{what}: {}; it said:\n{}", self.status, self.errors()))
+        let printed: String = self.text().chars().take(PRINTED_MAX).collect();
+        Err(format!(
+            "{what}: {}; it said:\n{}\nand printed:\n{printed}",
+            self.status,
+            self.errors()
+        ))
     }
 
     /// Returns standard error as text.
