@@ -15,8 +15,8 @@ const FOUND_AT: usize = 32;
 
 /// Check whether recording works here, and what would help.
 ///
-/// Each line says what was found: `ok`, `limited` (recording works, and what is named does not) or
-/// `missing` (recording does not work until this is changed).
+/// Each line says what was found: `ok`, `limited` (recording works, with the restriction that is
+/// named) or `missing` (recording does not work until this is changed).
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// As JSON

@@ -81,8 +81,10 @@ impl FileSystem {
 
 /// Where programs of the system are looked for: an ordinary user's PATH does not have all.
 pub fn search_path() -> String {
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{path}:/usr/local/sbin:/usr/sbin:/sbin")
+    // An empty path would be the current directory, whose programs nobody has asked for.
+    let users = std::env::var("PATH").ok().filter(|path| !path.is_empty());
+    let system = ["/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin".to_string()];
+    users.into_iter().chain(system).collect::<Vec<_>>().join(":")
 }
 
 impl Place {

@@ -5,7 +5,7 @@
 pub enum Verdict {
     /// All requirements are met.
     Ok,
-    /// Recording works, something else does not.
+    /// Recording works, with a restriction or without something beside it.
     Limited,
     /// Recording does not work.
     Missing,
@@ -30,7 +30,7 @@ impl Check {
         Check { name, verdict: Verdict::Ok, found: found.into(), remedy: String::new() }
     }
 
-    /// Makes a check of something that recording can do without.
+    /// Makes a check with a restriction.
     pub fn limited(
         name: &'static str,
         found: impl Into<String>,
