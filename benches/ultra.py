@@ -92,21 +92,22 @@ class Bench:
         return took
 
     def same(self, work, _):
-        """Seconds of the program, of replays with think time and of re-executions, in turn."""
-        trace, again = self.recorded(work), self.recorded(work, "--rerunnable")
+        """Seconds of the program, of replays with think time and of re-executions, in turn, each of a recording of
+        its own: how long a client takes is in them."""
         untraced, think, rerun, why = [], [], [], work.never_again or ""
         # The server waits for its client.
         waits = ["--stimuli", "recorded"]
         for _ in range(self.repeat):
             untraced.append(work.timed([]))
-            work.prepare()
+            trace = self.recorded(work, again=True)
             said = self.json_of([self.reenact, "replay", "--json", "--pace", "think", *waits, *self.fresh(), trace])
             if said.get("calls_s") is None or said.get("stopped"):
                 raise Failed(f"the replay: {said.get('stopped') or said.get('failed')}")
             think.append(said["calls_s"])
             if work.never_again:
                 continue
-            said = self.json_of([self.reenact, "rerun", "--json", "--files", "real", *waits, *self.fresh(), again])
+            trace = self.recorded(work, "--rerunnable", again=True)
+            said = self.json_of([self.reenact, "rerun", "--json", "--files", "real", *waits, *self.fresh(), trace])
             if said.get("diverged") is False and not said.get("failed"):
                 rerun.append(said["elapsed_ns"] / 1e9)
             else:

@@ -439,14 +439,14 @@ impl Actor<'_> {
         if action.may_block {
             self.lane.set_mood(Mood::Blocked);
         }
-        let had = self.cpu_clock();
+        let before = self.standing();
         let begin = clock::ticks();
         let ret = match call.reopens {
             Some((fd, flags)) => self.shared.reopen(fd, flags),
             None => self.maker.make(batch, call, &self.shared.options.fill),
         };
         let ticks = clock::ticks().wrapping_sub(begin);
-        self.note_taken(ticks, had);
+        self.note_taken(ticks, before);
         if call.stream || matches!(call.act, Act::Lock | Act::RecordLock { .. }) {
             self.took_ns = None;
         }

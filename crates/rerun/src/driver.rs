@@ -190,7 +190,7 @@ impl<'a> Driver<'a> {
         self.release(u64::MAX)?;
         self.rest()?;
         self.finish_network()?;
-        self.pace.catch_up(0).map_err(Ending::Failed)
+        self.pace.catch_up().map_err(Ending::Failed)
     }
 
     fn event(&mut self, moment: &Moment<'_>, contents: &mut dyn Contents) -> Result<(), Ending> {

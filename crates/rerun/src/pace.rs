@@ -1,7 +1,8 @@
 //! What happens, until it is known what calls on files have taken: they may be made a little later than
 //! the program comes to them, as long as they come in the same order.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,8 +12,11 @@ use ring::Standing;
 use crate::files::Files;
 use crate::timeline::{Kind, Stimuli, Timeline, Times};
 
-/// How much may happen before the calls on files that came first have been made.
-const BEHIND_MAX: usize = 1024;
+/// How much happens before its calls on files are made, together: one by one, between what the program and its
+/// driver do, they would be made with cold caches, and take longer.
+const BEHIND_MAX: usize = 8192;
+/// Waits for the outside are made together when they come to so much.
+const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// A pause for the outside is no longer, whatever the trace says.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long to pause at a time before looking whether it is to end.
@@ -43,6 +47,11 @@ pub(crate) struct Pace {
     network: HashMap<u64, u64>,
     /// Whether the program waits for the outside.
     waits: bool,
+    /// When calls had ended in the recording that may be waits for the outside, and how long they took.
+    may_wait: BinaryHeap<Reverse<(u64, u64)>>,
+    /// What those may come to of which nobody knows yet; what those come to for which there was no pause yet.
+    may_owe: Duration,
+    owes: Duration,
     told_to_end: Arc<AtomicBool>,
 }
 
@@ -61,6 +70,9 @@ impl Pace {
             steps: VecDeque::new(),
             network: HashMap::new(),
             waits,
+            may_wait: BinaryHeap::new(),
+            may_owe: Duration::ZERO,
+            owes: Duration::ZERO,
             told_to_end,
         }
     }
@@ -99,16 +111,41 @@ impl Pace {
 
     /// Something happens.
     pub fn add(&mut self, step: Step) -> Result<(), String> {
+        let is_at_a_pause = self.waits && self.may_pause(&step);
         self.steps.push_back(step);
-        let is_behind = self.files.is_some() && !self.waits;
-        self.catch_up(if is_behind { BEHIND_MAX } else { 0 })
+        let may_be_behind = self.files.is_some() && !is_at_a_pause;
+        if may_be_behind && self.steps.len() <= BEHIND_MAX { Ok(()) } else { self.catch_up() }
     }
 
-    /// Waits until all is known that has happened, but for the last so many things.
-    pub fn catch_up(&mut self, but: usize) -> Result<(), String> {
-        while self.steps.len() > but {
-            let Some(step) = self.steps.pop_front() else { break };
+    /// Whether it may be time for a pause after this.
+    fn may_pause(&mut self, step: &Step) -> bool {
+        match *step {
+            Step::Call { enter, exit: Some(exit), kind, .. } => {
+                let ns = self.timeline.may_wait_ns(enter, exit, kind);
+                if ns > 0 {
+                    self.may_wait.push(Reverse((exit, ns)));
+                }
+            }
+            Step::Until(tsc) => {
+                while self.may_wait.peek().is_some_and(|Reverse((exit, _))| *exit <= tsc) {
+                    let ns = self.may_wait.pop().map_or(0, |Reverse((_, ns))| ns);
+                    self.may_owe = self.may_owe.saturating_add(Duration::from_nanos(ns));
+                }
+            }
+            _ => {}
+        }
+        self.may_owe.saturating_add(self.owes) >= PAUSE_LEAST
+    }
+
+    /// Waits until all is known that has happened.
+    pub fn catch_up(&mut self) -> Result<(), String> {
+        while let Some(step) = self.steps.pop_front() {
             self.take(&step)?;
+        }
+        self.may_owe = Duration::ZERO;
+        if self.owes >= PAUSE_LEAST {
+            let owed = std::mem::take(&mut self.owes);
+            self.pause(owed)?;
         }
         Ok(())
     }
@@ -132,8 +169,8 @@ impl Pace {
                     };
                     let network = self.network.remove(&open.seq);
                     let outside = Duration::from_nanos(self.timeline.end(open, made, network));
-                    if self.waits && !outside.is_zero() {
-                        self.pause(outside)?;
+                    if self.waits {
+                        self.owes = self.owes.saturating_add(outside);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use ring::Standing;
-use syscalls::{Classes, Handler, Syscall};
+use syscalls::{Act, Classes, Handler, Syscall};
 
 /// Whether a program waits for the outside as long as it did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -61,6 +61,8 @@ pub(crate) enum Kind {
     Plain,
     /// On another thread, or the outside.
     Waits,
+    /// On a child.
+    Reaps,
     /// On the clock.
     Sleeps,
 }
@@ -77,6 +79,7 @@ pub(crate) fn kind(row: Option<&Syscall>, args: &[u64; 6]) -> Kind {
             }
         }
         Some(row) if row.classes.intersects(Classes::CLOCK) => Kind::Sleeps,
+        Some(row) if row.act_of(args) == Act::Reap => Kind::Reaps,
         _ => Kind::Waits,
     }
 }
@@ -108,6 +111,8 @@ struct Done {
     thread: u32,
     tsc: u64,
     at_ns: u64,
+    /// It was its last call: what the kernel has to do for that comes after it.
+    is_last: bool,
 }
 
 /// The times of all threads.
@@ -222,6 +227,17 @@ impl Timeline {
         {
             self.running -= 1;
         }
+        let last = self.last.iter_mut().flatten().find(|done| done.thread == thread);
+        if let Some(done) = last {
+            done.is_last = true;
+        }
+    }
+
+    /// Returns how long a call may turn out to have waited for the outside.
+    pub fn may_wait_ns(&self, enter: u64, exit: u64, kind: Kind) -> u64 {
+        let took = self.recorded(exit.saturating_sub(enter));
+        let least = if kind == Kind::Sleeps { 0 } else { SHORT_NS };
+        if kind == Kind::Works || took < least { 0 } else { took }
     }
 
     /// Takes the next call that had ended by then.
@@ -268,7 +284,9 @@ impl Timeline {
             (None, _) => match self.last_of_others(thread).filter(|done| done.tsc >= enter) {
                 Some(done) => {
                     let rest = self.recorded(exit.saturating_sub(done.tsc));
-                    outside = if rest > WAKING_NS && all_wait { rest } else { 0 };
+                    let child_ends = kind == Kind::Reaps && done.is_last;
+                    let is_outside = rest > WAKING_NS && all_wait && !child_ends;
+                    outside = if is_outside { rest } else { 0 };
                     began.max(done.at_ns).saturating_add(rest - outside)
                 }
                 None if kind == Kind::Plain || took < SHORT_NS || !all_wait => {
@@ -301,7 +319,7 @@ impl Timeline {
         if self.last[0].is_some_and(|done| done.thread != thread) {
             self.last[1] = self.last[0];
         }
-        self.last[0] = Some(Done { thread, tsc, at_ns });
+        self.last[0] = Some(Done { thread, tsc, at_ns, is_last: false });
     }
 }
 
@@ -427,6 +445,34 @@ mod tests {
             ends(&mut timeline, u64::MAX, None);
             assert_eq!(timeline.times().outside_recorded_ns, outside);
         }
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_none_of_the_outside() {
+        for (kind, outside) in [(Kind::Reaps, 0), (Kind::Waits, 5 * MS - 302)] {
+            let mut timeline = timeline(Stimuli::Asap);
+            timeline.call(1, 0, 100, Some(200), Kind::Plain);
+            timeline.begin(2, 1, 150);
+            ends(&mut timeline, 200, None);
+            timeline.call(1, 1, 300, Some(5 * MS), kind);
+            timeline.call(2, 2, 302, None, Kind::Plain);
+            timeline.ends(2);
+            ends(&mut timeline, u64::MAX, None);
+            let Times { elapsed_ns, outside_recorded_ns, .. } = timeline.times();
+            assert_eq!(outside_recorded_ns, outside);
+            assert_eq!(elapsed_ns > MS, kind == Kind::Reaps, "{elapsed_ns}");
+        }
+    }
+
+    #[test]
+    fn a_long_call_that_is_answered_may_be_a_wait() {
+        let timeline = timeline(Stimuli::Recorded);
+        let may_wait = |ns: u64, kind| timeline.may_wait_ns(7, 7 + ns, kind);
+        assert_eq!(may_wait(SHORT_NS, Kind::Plain), SHORT_NS);
+        assert_eq!(may_wait(SHORT_NS, Kind::Reaps), SHORT_NS);
+        assert_eq!(may_wait(SHORT_NS - 1, Kind::Waits), 0);
+        assert_eq!(may_wait(1, Kind::Sleeps), 1);
+        assert_eq!(may_wait(SHORT_NS, Kind::Works), 0);
     }
 
     #[test]

@@ -32,8 +32,6 @@ use crate::replay::{first_user, heard, interrupt, is_root};
 const READY: u8 = b'r';
 const FAILED: u8 = b'e';
 const FOUND: u8 = b'f';
-/// Calls that are let go together: one by one they would be made with cold caches, and take longer.
-const STRIDE: u64 = 128;
 /// The replay itself finds out when it is stuck, and a slow disk takes long: waited for in any case.
 const CALL_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long to wait at a time for the end of a call.
@@ -163,25 +161,16 @@ pub struct Led {
     opened: u64,
 }
 
-impl Led {
-    fn open(&mut self) {
-        self.opened = self.begun.saturating_add(1);
-        self.gate.open(self.begun);
-    }
-}
-
 impl Files for Led {
     fn begin(&mut self, seq: u64) {
         self.begun = seq;
-        if seq.saturating_sub(self.opened) >= STRIDE {
-            self.open();
-        }
     }
 
     fn end(&mut self, seq: u64) -> Result<Option<u64>, String> {
         let since = Instant::now();
         if seq >= self.opened {
-            self.open();
+            self.opened = self.begun.saturating_add(1);
+            self.gate.open(self.begun);
         }
         loop {
             match self.gate.came(seq, LOOK_EVERY) {

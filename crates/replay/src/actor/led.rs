@@ -24,18 +24,21 @@ impl Actor<'_> {
         may
     }
 
-    /// The CPU time of this task, if somebody wants to know.
-    pub(super) fn cpu_clock(&self) -> Option<Duration> {
-        self.shared.options.gate.as_ref().map(|_| cpu_time())
+    /// What this task has had so far, if somebody wants to know.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.shared.options.gate.as_ref().map(|_| Standing::now())
     }
 
-    /// Adds what making a call has taken. Before that the task had had the CPU for so long.
-    pub(super) fn note_taken(&mut self, ticks: u64, had: Option<Duration>) {
-        let Some(had) = had else { return };
-        let now = self.cpu_clock().unwrap_or(had);
-        let cpu = now.saturating_sub(had).saturating_sub(asking());
-        self.took_ns = Some(self.took_ns.unwrap_or(0) + clock::to_ns(ticks));
-        self.took_cpu_ns += cpu.as_nanos() as u64;
+    /// Adds what making a call has taken; before that the task stood there. The CPU may have been taken away by
+    /// the program itself, which is executed beside it: then only CPU time counts.
+    pub(super) fn note_taken(&mut self, ticks: u64, before: Option<Standing>) {
+        let Some(before) = before else { return };
+        let now = Standing::now();
+        let cpu = now.cpu.saturating_sub(before.cpu).saturating_sub(asking()).as_nanos() as u64;
+        let wall = clock::to_ns(ticks);
+        let took = if now.waits == before.waits { wall.min(cpu) } else { wall };
+        self.took_ns = Some(self.took_ns.unwrap_or(0) + took);
+        self.took_cpu_ns += cpu;
     }
 
     /// Tells the leader that the action of a call is done.
@@ -43,6 +46,24 @@ impl Actor<'_> {
         if let Some(gate) = &self.shared.options.gate {
             gate.made(seq, self.took_ns.take(), std::mem::take(&mut self.took_cpu_ns));
         }
+    }
+}
+
+/// What a task has had.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    /// How often it has given the CPU up.
+    waits: i64,
+    cpu: Duration,
+}
+
+impl Standing {
+    fn now() -> Standing {
+        // SAFETY: `rusage` consists of integers, for which zero is a valid value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel fills a local struct.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+        Standing { waits: usage.ru_nvcsw, cpu: cpu_time() }
     }
 }
 
@@ -60,8 +81,8 @@ fn asking() -> Duration {
     static ASKING: OnceLock<Duration> = OnceLock::new();
     *ASKING.get_or_init(|| {
         let tries = std::iter::repeat_with(|| {
-            let before = cpu_time();
-            cpu_time().saturating_sub(before)
+            let before = Standing::now();
+            Standing::now().cpu.saturating_sub(before.cpu)
         });
         tries.take(TRIES).min().unwrap_or_default()
     })

@@ -14,11 +14,11 @@ impl Actor<'_> {
     /// Replays the listing of one portion.
     pub(super) fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
         self.lane.counts.replayed.add(1);
-        let had = self.cpu_clock();
+        let before = self.standing();
         let begin = clock::ticks();
         let mut differs = self.scan_portion(batch, call, false);
         let ticks = clock::ticks().wrapping_sub(begin);
-        self.note_taken(ticks, had);
+        self.note_taken(ticks, before);
         let ns = clock::to_ns(ticks);
         self.tally.latencies.of(call.nr).record(ns);
         if action.overlapped && matches!(differs, Some(Made::Data { .. } | Made::Return(_))) {
