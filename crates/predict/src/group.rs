@@ -141,6 +141,13 @@ impl Group {
         own_bytes(&text, hierarchy.unified)
     }
 
+    /// Returns what the kernel keeps for its processes, beside what [`own_bytes`](Group::own_bytes) has.
+    pub fn kernel_bytes(&self) -> u64 {
+        let Some((hierarchy, at)) = &self.memory else { return 0 };
+        let file = if hierarchy.unified { "memory.stat" } else { "memory.kmem.usage_in_bytes" };
+        kernel_bytes(&fs::read_to_string(at.join(file)).unwrap_or_default(), hierarchy.unified)
+    }
+
     /// Returns the memory that processes of a program, told by its device and inode, have for themselves, and
     /// what they share with all others.
     pub fn bytes_of(&self, program: (u64, u64)) -> u64 {
@@ -259,6 +266,18 @@ fn kilobytes(text: &str, name: &str) -> u64 {
 fn own_bytes(text: &str, unified: bool) -> u64 {
     let wanted: &[&str] =
         if unified { &["anon", "kernel_stack", "pagetables"] } else { &["total_rss"] };
+    sum_of(text, wanted)
+}
+
+fn kernel_bytes(text: &str, unified: bool) -> u64 {
+    match unified {
+        true => sum_of(text, &["slab_unreclaimable", "percpu", "sock"]),
+        false => text.trim().parse().unwrap_or(0),
+    }
+}
+
+/// Sums up some lines of a table.
+fn sum_of(text: &str, wanted: &[&str]) -> u64 {
     let fields = text.lines().filter_map(|line| line.split_once(' '));
     fields
         .filter(|(name, _)| wanted.contains(name))
@@ -307,5 +326,7 @@ mod tests {
         assert_eq!(own_bytes("cache 5\nrss 6\ntotal_rss 7\n", false), 7);
         assert_eq!(own_bytes("anon 1\nfile 2\nkernel_stack 4\npagetables 8\n", true), 13);
         assert_eq!(own_bytes("", true), 0);
+        assert_eq!(kernel_bytes("anon 1\nslab_unreclaimable 2\npercpu 4\nsock 8\n", true), 14);
+        assert_eq!((kernel_bytes("4096\n", false), kernel_bytes("", false)), (4096, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! One run on one configuration: lays out the file system, starts the replay (or the program), lets it
 //! build its files, sets the limits, and measures.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -124,6 +124,8 @@ struct Stand<'a> {
     group: Group,
     configuration: &'a Configuration,
     job: &'a Job,
+    /// What the kernel keeps for our processes, when the run begins.
+    kernel_bytes: Cell<u64>,
     /// What the disk had read and written when the run began.
     moved_before: RefCell<Option<(u64, u64)>>,
 }
@@ -136,7 +138,14 @@ impl<'a> Stand<'a> {
             Ground::lay(configuration, (&job.images, job.image_bytes), slowed, &job.paths)?;
         let memory = configuration.memory.is_some();
         let group = Group::new(&job.controllers, memory, means == Means::Blocks)?;
-        Ok(Stand { ground, group, configuration, job, moved_before: RefCell::default() })
+        Ok(Stand {
+            ground,
+            group,
+            configuration,
+            job,
+            kernel_bytes: Cell::default(),
+            moved_before: RefCell::default(),
+        })
     }
 
     /// The command, in the groups.
@@ -147,11 +156,15 @@ impl<'a> Stand<'a> {
         Ok(())
     }
 
-    /// The files are there: from now on it is measured, so limits begin.
-    fn begins(&self, beside_bytes: u64) -> Result<(), Error> {
+    /// The files are there: from now on it is measured, so limits begin. `runs`: what a run of ours makes.
+    fn begins(&self, runs: Option<Runs>) -> Result<(), Error> {
         self.ground.settle(self.job.cold)?;
         if let Some(bytes) = self.configuration.memory {
-            let bytes = bytes + beside_bytes;
+            if runs.is_some() && self.job.cold {
+                // What it keeps for files is gone.
+                self.kernel_bytes.set(self.group.kernel_bytes());
+            }
+            let bytes = bytes + runs.map_or(0, |runs| self.beside(runs));
             self.group.limit_memory(bytes).map_err(|error| self.too_small(&error))?;
         }
         if let Some(device) = self.ground.device() {
@@ -176,10 +189,11 @@ impl<'a> Stand<'a> {
 
     /// What a run has for itself, which is added to the limit.
     fn beside(&self, runs: Runs) -> u64 {
-        match runs {
-            Runs::Calls => self.group.own_bytes().saturating_sub(self.job.program_bytes),
-            Runs::Program(reenact) => self.group.bytes_of(reenact),
-        }
+        self.kernel_bytes.get()
+            + match runs {
+                Runs::Calls => self.group.own_bytes().saturating_sub(self.job.program_bytes),
+                Runs::Program(reenact) => self.group.bytes_of(reenact),
+            }
     }
 
     /// Waits for a run, and lets its limit follow what it has for itself.
@@ -233,7 +247,7 @@ impl<'a> Stand<'a> {
         drop(theirs);
         // Without an announcement it failed, which its messages tell.
         if ours.read_exact(&mut [0]).is_ok() {
-            if let Err(error) = self.begins(self.beside(runs)) {
+            if let Err(error) = self.begins(Some(runs)) {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(error);
@@ -288,7 +302,7 @@ pub fn actual(job: &Job, configuration: &Configuration, line: &str) -> Result<Me
     command.args(["-c", line]).env("REENACT_ROOT", stand.ground.root());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(again(&told)?);
     stand.enters(&mut command)?;
-    stand.begins(0)?;
+    stand.begins(None)?;
     let before = children_cpu();
     let began = Instant::now();
     let mut child = command.process_group(0).spawn().map_err(Error::of("sh"))?;
