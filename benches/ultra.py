@@ -30,8 +30,8 @@ from ultra_works import RUNNING, Failed, all_works, ask, end, end_server, said_b
 REMOTE = "latency=500us,read=110M,write=110M"
 # Programs of each part.
 PARTS = {
-    "costs": ["getpid", "latex", "httpd", "make", "sqlite"],
-    "same": ["getpid", "latex", "httpd", "make", "sqlite"],
+    "costs": ["getpid", "latex", "httpd", "httpd-usual", "make", "sqlite"],
+    "same": ["getpid", "latex", "httpd", "httpd-usual", "make", "sqlite"],
     "remote": ["make", "sqlite"],
     "memory": ["httpd", "httpd-twice"],
     "systems": ["rocksdb", "sqlite"],

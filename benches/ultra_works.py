@@ -171,12 +171,14 @@ class Latex(Work):
 
 
 class Httpd(Work):
-    """Apache with one process; one client asks for files in random order."""
+    """Apache; one client asks for files in random order."""
 
     needs = ("apache2", f"{MODULES}/mod_mpm_prefork.so")
 
-    def __init__(self, folder, scale, name="httpd", files=11_000, total=None, asked=25_000, twice=False):
+    def __init__(self, folder, scale, name="httpd", files=11_000, total=None, asked=25_000, twice=False,
+                 mode="-X"):
         super().__init__(name, folder, scale)
+        self.mode = mode
         self.files, self.total, self.asked, self.twice = files, total, asked, twice
 
     def make(self):
@@ -224,7 +226,7 @@ Require all granted
                 os.unlink(f"{self.folder}/{name}")
 
     def words(self, root):
-        return ["apache2", "-X", "-f", f"{self.folder}/httpd.conf",
+        return ["apache2", self.mode, "-f", f"{self.folder}/httpd.conf",
                 "-c", f"DocumentRoot {root}{self.folder}/htdocs"]
 
     def during(self):
@@ -348,5 +350,6 @@ def all_works(folder, scale):
     """Returns all of them by name."""
     works = [Getpid("getpid", folder, scale), Latex("latex", folder, scale), Httpd(folder, scale),
              Httpd(folder, scale, "httpd-twice", files=4_900, total=32 << 20, twice=True),
+             Httpd(folder, scale, "httpd-usual", mode="-DFOREGROUND"),
              Make("make", folder, scale), Sqlite("sqlite", folder, scale), Rocksdb("rocksdb", folder, scale)]
     return {work.name: work for work in works}

@@ -19,6 +19,7 @@ const DIFFERENT: i32 = 4;
 const SERVERS: &[(&str, &[&str], &str, &str)] = &[
     ("nginx", &["nginx", "curl"], NGINX, FETCH),
     ("httpd", &["apache2", "curl"], HTTPD, FETCH),
+    ("httpd_with_children", &["apache2", "curl", "setsid"], HTTPD_WITH_CHILDREN, FETCH),
     (
         "python_http",
         &["python3", "curl"],
@@ -37,13 +38,24 @@ const NGINX: &str = "mkdir -p logs html t; for i in 1 2 3; do seq $((i * 5000)) 
     fastcgi_temp_path t/c; uwsgi_temp_path t/d; scgi_temp_path t/e;\n\
     server { listen PORT; root %s/html; } }\n' \"$PWD\" > conf; \
     exec nginx -p \"$PWD\" -e logs/first -c \"$PWD/conf\"";
-const HTTPD: &str = "mkdir -p logs html; for i in 1 2 3; do seq $((i * 5000)) > html/$i; done; \
-    modules=/usr/lib/apache2/modules; \
-    printf \"ServerRoot $PWD\\nServerName localhost\\nListen PORT\\nPidFile logs/pid\\n\
-    ErrorLog logs/error\\nLoadModule mpm_prefork_module $modules/mod_mpm_prefork.so\\n\
-    LoadModule authz_core_module $modules/mod_authz_core.so\\nDocumentRoot $PWD/html\\n\
-    Mutex file:$PWD/logs\\nUser nobody\\nGroup nogroup\\n\" > conf; \
-    exec apache2 -X -f \"$PWD/conf\"";
+/// The text of a script that becomes Apache: the words of its command before `-f`.
+macro_rules! httpd {
+    ($command:literal) => {
+        concat!(
+            "mkdir -p logs html; for i in 1 2 3; do seq $((i * 5000)) > html/$i; done; \
+            modules=/usr/lib/apache2/modules; \
+            printf \"ServerRoot $PWD\\nServerName localhost\\nListen PORT\\nPidFile logs/pid\\n\
+            ErrorLog logs/error\\nLoadModule mpm_prefork_module $modules/mod_mpm_prefork.so\\n\
+            LoadModule authz_core_module $modules/mod_authz_core.so\\nDocumentRoot $PWD/html\\n\
+            Mutex file:$PWD/logs\\nStartServers 2\\nMinSpareServers 1\\nUser nobody\\nGroup nogroup\\n\" > conf; exec ",
+            $command,
+            " -f \"$PWD/conf\""
+        )
+    };
+}
+const HTTPD: &str = httpd!("apache2 -X");
+// It tells its process group to end.
+const HTTPD_WITH_CHILDREN: &str = httpd!("setsid apache2 -DFOREGROUND");
 
 /// Both sides in one recording: each gets a peer of its own.
 const BOTH: &str = "exec python3 -c 'import os, socket\n\

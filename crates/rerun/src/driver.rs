@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::{Conditions, Contents, Moment};
 use ring::answer;
-use syscalls::{Act, Again, Handler, by_number};
+use syscalls::{Act, Again, Beside, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
@@ -19,7 +19,7 @@ use crate::debugger::Debugger;
 use crate::divergence::{Ending, Reason, diverged, unreachable, with_evidence};
 use crate::files::Files;
 use crate::first_image::{ImageStack, image_stack};
-use crate::held::{Held, Until, slice_of};
+use crate::held::{Accepts, Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
 use crate::loaded::{Loaded, PIECES_MAX};
 use crate::memory::Memory;
@@ -267,7 +267,7 @@ impl<'a> Driver<'a> {
             What::Paused => {
                 let Asked { thread, answer, .. } = asked;
                 let (until, word) = (Until::Turn(thread), answer::DONE);
-                self.held.push(Held { until, word, args: [0; 6], answer });
+                self.held.push(Held { until, word, args: [0; 6], answer, accepts: None });
             }
             What::Begin { parent } => self.newcomers.push((parent, asked)),
             What::Call { .. } | What::Image { .. } => {
@@ -387,7 +387,7 @@ impl<'a> Driver<'a> {
         let (word, args) = (answer::DONE, self.is_debugged());
         if self.is_in_turn(recorded) {
             let until = Until::Turn(asked.thread);
-            self.held.push(Held { until, word, args, answer: asked.answer });
+            self.held.push(Held { until, word, args, answer: asked.answer, accepts: None });
         } else {
             (asked.answer)(word, args, 0);
         }
@@ -569,8 +569,19 @@ impl<'a> Driver<'a> {
                     true => Until::Turn(thread),
                     false => Until::Time(exit_tsc),
                 };
+                let accepts = row.filter(|row| {
+                    matches!(until, Until::Time(_))
+                        && ret >= 0
+                        && row.beside_of(&call.args) == Beside::Accepts
+                        && self.player.is_some()
+                });
+                let Asked { pid, tid, answer, .. } = asked;
+                let accepts = accepts.map(|row| {
+                    let call = call.clone();
+                    Box::new(Accepts { pid, tid, thread, recorded, reply_at, seq, call, row })
+                });
                 let args = [ret as u64, 0, 0, 0, 0, 0];
-                self.held.push(Held { until, word: answer::GIVEN, args, answer: asked.answer });
+                self.held.push(Held { until, word: answer::GIVEN, args, answer, accepts });
             }
             Fate::Again { mut args, ret, of_file } => {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);

@@ -2,15 +2,33 @@
 
 use std::time::Duration;
 
-use trace::event::{Event, EventKind, FieldValue};
+use syscalls::Syscall;
+use trace::event::{Call, Event, EventKind, FieldValue};
 use trace::format::event_number;
+
+use crate::live::Answer;
 
 /// An answer that is given later.
 pub(crate) struct Held {
     pub until: Until,
     pub word: u32,
     pub args: [u64; 6],
-    pub answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
+    pub answer: Answer,
+    /// What is made on a real socket before it is given.
+    pub accepts: Option<Box<Accepts>>,
+}
+
+/// A connection that is accepted when it was accepted in the recording: a server with several processes waits for
+/// the next one in one of them, while others still serve those before.
+pub(crate) struct Accepts {
+    pub pid: i32,
+    pub tid: i32,
+    pub thread: u32,
+    pub recorded: u32,
+    pub reply_at: u64,
+    pub seq: Option<u64>,
+    pub call: Call,
+    pub row: &'static Syscall,
 }
 
 /// When it is given.

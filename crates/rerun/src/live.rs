@@ -40,6 +40,9 @@ pub enum What {
     },
 }
 
+/// Gives a thread a [`ring::answer`], arguments, and what stands behind them.
+pub type Answer = Box<dyn FnOnce(u32, [u64; 6], u64) + Send>;
+
 /// A thread that waits for an answer.
 pub struct Asked {
     /// Its process.
@@ -50,8 +53,8 @@ pub struct Asked {
     pub thread: u32,
     /// What it asks.
     pub what: What,
-    /// Gives it a [`ring::answer`], arguments, and what stands behind them.
-    pub answer: Box<dyn FnOnce(u32, [u64; 6], u64) + Send>,
+    /// Gives it that.
+    pub answer: Answer,
 }
 
 /// What the driver is told.

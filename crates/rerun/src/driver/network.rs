@@ -15,7 +15,8 @@ use trace::event::Call;
 
 use super::Driver;
 use crate::divergence::{Ending, Reason, diverged, unreachable};
-use crate::live::{Asked, What};
+use crate::held::Accepts;
+use crate::live::{Answer, Asked, What};
 use crate::memory::Memory;
 use crate::network::{
     Connection, Player, Socket, awaits, inode_of, is_queue, loopback_of, set_port,
@@ -54,7 +55,32 @@ struct Led<'c> {
     was_made: bool,
 }
 
-impl Led<'_> {
+impl<'c> Led<'c> {
+    fn new(
+        asked: Asked,
+        (recorded, seq): (u32, Option<u64>),
+        (call, row): (&'c Call, &'static Syscall),
+        reply_at: u64,
+    ) -> Led<'c> {
+        Led {
+            pid: asked.pid,
+            memory: Memory { tid: asked.tid },
+            thread: asked.thread,
+            asked: Some(asked),
+            recorded,
+            seq,
+            call,
+            row,
+            ret: result(call),
+            scratch: reply_at.wrapping_add(offset_of!(Reply, path) as u64),
+            sends: None,
+            sent_nothing_since: None,
+            last_ticks: 0,
+            ticks: 0,
+            was_made: false,
+        }
+    }
+
     fn failed(&self, what: &str, ret: i64) -> Ending {
         let error = std::io::Error::from_raw_os_error(i32::try_from(-ret).unwrap_or(0));
         Ending::Failed(format!("{}: {what} on a real socket: {error}", self.row.name))
@@ -102,23 +128,7 @@ impl Driver<'_> {
         if beside == Beside::Nothing || is_error(ret) && !goes_on {
             return Ok(asked);
         }
-        let mut led = Led {
-            pid: asked.pid,
-            memory: Memory { tid: asked.tid },
-            thread: asked.thread,
-            asked: Some(asked),
-            recorded: moment.event.thread,
-            seq: moment.seq,
-            call,
-            row,
-            ret,
-            scratch: reply_at.wrapping_add(offset_of!(Reply, path) as u64),
-            sends: None,
-            sent_nothing_since: None,
-            last_ticks: 0,
-            ticks: 0,
-            was_made: false,
-        };
+        let mut led = Led::new(asked, (moment.event.thread, moment.seq), (call, row), reply_at);
         let fd = call.args[0];
         match beside {
             Beside::Nothing => {}
@@ -139,6 +149,8 @@ impl Driver<'_> {
             Beside::Renumbers => self.renumber(&mut led)?,
             Beside::Binds => self.bind(&mut led)?,
             Beside::Connects => self.connect(&mut led)?,
+            // When it was accepted, unless the thread runs one at a time with others.
+            Beside::Accepts if !self.is_in_turn(moment.event.thread) => {}
             Beside::Accepts => self.accept(&mut led)?,
             Beside::Receives => self.receive_bytes(&mut led, contents)?,
             Beside::Sends => self.send_bytes(&mut led, contents)?,
@@ -152,6 +164,25 @@ impl Driver<'_> {
                 self.look(&mut led, on, (limit, is_behind))?;
             }
         }
+        self.is_led(led)
+    }
+
+    /// Has a thread accept a connection, now that it was accepted in the recording. Returns what answers it.
+    pub(super) fn accept_now(
+        &mut self,
+        accepts: &Accepts,
+        answer: Answer,
+    ) -> Result<Answer, Ending> {
+        let Accepts { pid, tid, thread, recorded, reply_at, seq, ref call, row } = *accepts;
+        let what = What::Call { nr: call.nr.into(), args: call.args, reply_at };
+        let asked = Asked { pid, tid, thread, what, answer };
+        let mut led = Led::new(asked, (recorded, seq), (call, row), reply_at);
+        self.accept(&mut led)?;
+        self.is_led(led).map(|asked| asked.answer)
+    }
+
+    /// A thread has been led through its call.
+    fn is_led(&mut self, mut led: Led<'_>) -> Result<Asked, Ending> {
         if let (true, Some(seq)) = (led.was_made, led.seq) {
             self.pace.made(seq, led.ticks);
         }

@@ -16,6 +16,7 @@ impl Driver<'_> {
     /// Gives the results of calls that had returned by then. What other threads did before that has
     /// happened: so each finds in memory that they share what it found.
     pub(super) fn release(&mut self, tsc: u64) -> Result<(), Ending> {
+        self.accept_until(tsc)?;
         self.note(Step::Until(tsc))?;
         let mut at = 0;
         while at < self.held.len() {
@@ -26,6 +27,22 @@ impl Driver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Accepts connections that had been accepted by then, in their order.
+    fn accept_until(&mut self, tsc: u64) -> Result<(), Ending> {
+        loop {
+            let due = self.held.iter().enumerate().filter_map(|(at, held)| match held.until {
+                Until::Time(time) if time <= tsc && held.accepts.is_some() => Some((time, at)),
+                _ => None,
+            });
+            let Some((_, at)) = due.min() else { return Ok(()) };
+            let mut held = self.held.swap_remove(at);
+            if let Some(accepts) = held.accepts.take() {
+                held.answer = self.accept_now(&accepts, held.answer)?;
+            }
+            self.held.push(held);
+        }
     }
 
     fn give(&mut self, at: usize) {
