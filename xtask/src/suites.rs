@@ -48,6 +48,10 @@ const LONGEST: &[&str] = &[
 /// Those that measure times or count what the whole machine does: each runs alone, at the end.
 const ALONE: &[&str] = &["cpu_time", "kernel", "predict"];
 
+/// How much of a failure is repeated at the end.
+const TOLD_LINES: usize = 40;
+const TOLD_CHARS: usize = 400;
+
 /// A test binary.
 #[derive(Clone, Debug, PartialEq)]
 struct Suite {
@@ -80,10 +84,24 @@ pub fn run(variables: &[(&str, &str)], show: Show<'_>) -> Result<(), Complaint> 
         eprintln!("xtask: {:7.1} s  -p {}", took.as_secs_f64(), suite.options);
     }
     let failed: Vec<Ended> = ended.into_iter().filter(|ended| !ended.passed).collect();
-    let names: String =
-        failed.iter().map(|ended| format!("\n    `-p {}`", ended.suite.options)).collect();
+    let names: String = failed
+        .iter()
+        .map(|ended| format!("\n    `-p {}`\n{}", ended.suite.options, why(&ended.output)))
+        .collect();
     again::run(&failed, variables, show)
         .map_err(|error| format!("{error}; {} targets failed:{names}", failed.len()))
+}
+
+/// What a suite printed from its first failure on: whoever sees only the end of the whole output
+/// wants to know it.
+fn why(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let from = text.lines().skip_while(|line| !line.contains("FAILED") && *line != "failures:");
+    let tell = |line: &str| !line.ends_with(again::PASSED) && !line.contains(" ... ignored");
+    from.filter(|line| tell(line))
+        .take(TOLD_LINES)
+        .map(|line| format!("        {}\n", line.chars().take(TOLD_CHARS).collect::<String>()))
+        .collect()
 }
 
 /// Builds the test binaries of the workspace.
@@ -243,5 +261,8 @@ mod tests {
         let bad = Suite { binary: "/bin/false".into(), ..suite("cut") };
         let ended = run_all(vec![bad], 1, &[], &mut |_| Ok(())).unwrap();
         assert!(!ended[0].passed);
+        let told = why(b"test a ... ok\ntest b ... FAILED\ntest c ... ok\nfailures:\nbecause\n");
+        assert_eq!(told.split_whitespace().last(), Some("because"));
+        assert!(!told.contains("test a") && !told.contains("test c") && told.contains("test b"));
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
-use syscalls::{Act, ArgKind, Ret};
+use syscalls::{Act, Arg, ArgKind, Operand, Ret};
 
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
 use crate::certainty::{Excuse, Reason};
@@ -425,8 +425,8 @@ impl Actor<'_> {
             self.granted += GRANT_BYTES;
             return Ok(());
         }
-        let fds =
-            call.args.iter().zip(call.values).filter(|(arg, _)| matches!(arg.kind, ArgKind::Fd));
+        let takes = |arg: &Arg| matches!(arg.kind, ArgKind::Fd) && !arg.is(Operand::Source);
+        let fds = call.args.iter().zip(call.values).filter(|(arg, _)| takes(arg));
         let mut places = fds.map(|(_, fd)| space.place_of(fd as i32));
         let first = places.next().unwrap_or(Medium::Disk);
         let into = if places.all(|other| other == first) { first } else { Medium::Either };

@@ -47,6 +47,8 @@ pub struct Space {
     max: Option<u64>,
     /// Bytes that may be used before the file systems are asked again.
     left: AtomicU64,
+    /// Bytes that may have been used, and those left: never less than what is really used.
+    promised: AtomicU64,
     shmem: Shmem,
     /// Likewise for files in memory.
     left_in_memory: AtomicU64,
@@ -68,7 +70,9 @@ struct Desk {
 struct Place {
     directory: OwnedFd,
     /// Bytes of its file system to keep free.
-    floor: u64,
+    keep: u64,
+    /// Bytes that were free at the start.
+    before: u64,
     /// Device number of the file system.
     device: u64,
 }
@@ -80,15 +84,15 @@ impl Space {
         let place = |directory: OwnedFd| {
             let free = free(&directory)?;
             let keep = (free / KEEP_PART).min(KEEP_MAX);
-            let floor = max.map_or(keep, |max| keep.max(free.saturating_sub(max)));
             let device = rustix::fs::fstat(&directory)?.st_dev;
-            Ok(Place { directory, floor, device })
+            Ok(Place { directory, keep, before: free, device })
         };
         let places = directories.into_iter().map(place).collect::<io::Result<_>>()?;
         let space = Space {
             places,
             max,
             left: AtomicU64::new(0),
+            promised: AtomicU64::new(0),
             shmem: Shmem::since_now(),
             left_in_memory: AtomicU64::new(0),
             buffers: AtomicU64::new(0),
@@ -140,7 +144,7 @@ impl Space {
 
     fn take_in_memory(&self, bytes: u64) -> bool {
         take_counted(&self.left_in_memory, bytes)
-            || refill(&self.left_in_memory, self.shmem.room(), bytes)
+            || refill(&self.left_in_memory, self.shmem.room(), bytes).is_some()
     }
 
     /// Answers requests of tasks until closed.
@@ -166,11 +170,21 @@ impl Space {
         if take_counted(&self.left, bytes) {
             return true;
         }
-        let rooms = self
-            .places
-            .iter()
-            .map(|place| free(&place.directory).map_or(0, |free| free.saturating_sub(place.floor)));
-        refill(&self.left, rooms.min().unwrap_or(u64::MAX), bytes)
+        let unused = self.left.swap(0, Ordering::Relaxed);
+        let promised = self.promised.fetch_sub(unused, Ordering::Relaxed) - unused;
+        let room = self.places.iter().map(|place| self.room(place, promised)).min();
+        let Some(left) = refill(&self.left, room.unwrap_or(u64::MAX), bytes) else { return false };
+        self.promised.fetch_add(bytes.saturating_add(left), Ordering::Relaxed);
+        true
+    }
+
+    /// Bytes that may still be used of a file system. Against the limit of the user counts what is
+    /// used by us: at most what was promised, and at most what is no longer free.
+    fn room(&self, place: &Place, promised: u64) -> u64 {
+        let free = free(&place.directory).unwrap_or(0);
+        let used = place.before.saturating_sub(free).min(promised);
+        let allowed = self.max.map_or(u64::MAX, |max| max.saturating_sub(used));
+        free.saturating_sub(place.keep).min(allowed)
     }
 
     /// Returns where bytes written to an open file are stored.
@@ -228,12 +242,12 @@ fn take_counted(left: &AtomicU64, bytes: u64) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
-/// Takes bytes of `room`, and reserves some of the rest for later calls.
-fn refill(left: &AtomicU64, room: u64, bytes: u64) -> bool {
-    let Some(room) = room.checked_sub(bytes) else { return false };
+/// Takes bytes of `room`, and reserves some of the rest for later calls, which is returned.
+fn refill(left: &AtomicU64, room: u64, bytes: u64) -> Option<u64> {
     // Half of it, since others may count at the same time.
-    left.store(room / 2, Ordering::Relaxed);
-    true
+    let rest = room.checked_sub(bytes)? / 2;
+    left.store(rest, Ordering::Relaxed);
+    Some(rest)
 }
 
 /// Bytes that are free for ordinary users.
@@ -261,6 +275,17 @@ mod tests {
         let space = space(Some(1 << 20));
         assert!(!space.take_here(2 << 20) && !space.take_here(u64::MAX));
         assert!(space.used_up(Medium::Disk).contains("--max-size"));
+    }
+
+    #[test]
+    fn what_others_use_does_not_count_against_the_limit() {
+        let mut space = space(Some(16 << 20));
+        // As if somebody had written 1 GiB since.
+        space.places[0].before += 1 << 30;
+        assert!((0..12).all(|_| space.take_here(1 << 20)));
+        assert!(!space.take_here(16 << 20));
+        assert!(space.take_here(2 << 20));
+        assert!(!space.take_here(4 << 20));
     }
 
     #[test]

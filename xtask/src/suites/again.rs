@@ -13,7 +13,7 @@ const PASSES: usize = 3;
 pub fn run(failed: &[Ended], variables: &[(&str, &str)], show: Show<'_>) -> Result<(), Complaint> {
     let mut tests = Vec::new();
     for Ended { suite, output, .. } in failed {
-        let names = failed_tests(&String::from_utf8_lossy(output));
+        let names = tests_that(FAILED, &String::from_utf8_lossy(output));
         if names.is_empty() {
             return Err("a suite has ended without saying which test failed".into());
         }
@@ -25,8 +25,8 @@ pub fn run(failed: &[Ended], variables: &[(&str, &str)], show: Show<'_>) -> Resu
     for (suite, name) in tests {
         for _ in 0..PASSES {
             let again = run_one(suite.clone(), &[&name, "--exact"], variables)?;
-            let has_run = String::from_utf8_lossy(&again.output).contains(" 1 passed;");
-            if !again.passed || !has_run {
+            let passed = tests_that(PASSED, &String::from_utf8_lossy(&again.output));
+            if !again.passed || passed != [name.as_str()] {
                 show(&again.output)?;
                 return Err(format!("{name} fails again (-p {})", suite.options));
             }
@@ -37,10 +37,14 @@ pub fn run(failed: &[Ended], variables: &[(&str, &str)], show: Show<'_>) -> Resu
     Ok(())
 }
 
-/// Reads the names of failed tests out of what a test binary prints.
-fn failed_tests(output: &str) -> Vec<String> {
+/// How the line of a test ends.
+const FAILED: &str = " ... FAILED";
+pub const PASSED: &str = " ... ok";
+
+/// Reads the names of tests that have failed, or passed, out of what a test binary prints.
+fn tests_that(end: &str, output: &str) -> Vec<String> {
     let of_line = |line: &str| {
-        let name = line.strip_prefix("test ")?.trim_end().strip_suffix(" ... FAILED")?;
+        let name = line.strip_prefix("test ")?.trim_end().strip_suffix(end)?;
         // Some have their kind before them, and the others as much room.
         let name = match name.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
             Some((_, name)) => name,
@@ -89,29 +93,30 @@ mod tests {
     fn names_of_failed_tests_are_read() {
         let text = "test [needs gdb] root/a ... FAILED\ntest             user/b ... FAILED\n\
                     test c ... ok\ntest d   ... FAILED\nfailures:\n    user/b\n";
-        assert_eq!(failed_tests(text), ["root/a", "user/b", "d"]);
+        assert_eq!(tests_that(FAILED, text), ["root/a", "user/b", "d"]);
+        assert_eq!(tests_that(PASSED, text), ["c"]);
     }
 
     #[test]
     fn who_passes_alone_is_unsteady() {
-        let (outcome, shown) = outcome("echo \"$1: 1 passed; $2\"", ONE);
+        let (outcome, shown) = outcome("test $2 = --exact && echo \"test $1 ... ok\"", ONE);
         assert_eq!(outcome, Ok(()));
         assert!(shown.contains("unsteady: a (-p unsteady --test suite) failed"), "{shown}");
     }
 
     #[test]
     fn who_fails_again_fails() {
-        let counted = "echo x >> count; echo 1 passed\\;; test $(wc -l < count) -lt 3";
+        let counted = "echo x >> count; echo test a ... ok; test $(wc -l < count) -lt 3";
         let (outcome, shown) = outcome(counted, ONE);
         assert!(outcome.unwrap_err().contains("a fails again"), "{shown}");
     }
 
     #[test]
     fn tests_that_are_not_run_again_have_failed() {
-        assert!(outcome("echo 0 passed", ONE).0.is_err());
+        assert!(outcome("echo test b ... ok", ONE).0.is_err());
         assert!(outcome("exit 1", b"Segmentation fault\n").0.is_err());
         let many = "test a ... FAILED\ntest b ... FAILED\ntest c ... FAILED\n";
-        let (outcome, _) = outcome("echo 1 passed\\;", many.as_bytes());
+        let (outcome, _) = outcome("echo test $1 ... ok", many.as_bytes());
         assert_eq!(outcome, Err("3 tests failed".into()));
     }
 }

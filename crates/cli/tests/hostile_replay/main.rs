@@ -28,17 +28,16 @@ use world::World;
 pub type Case = (&'static str, fn(&World));
 
 fn main() {
-    let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     // A path at which every user can run it.
     let place = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("its mode");
     let reenact = place.path().join("reenact");
     std::fs::copy(env!("CARGO_BIN_EXE_reenact"), &reenact).expect("a copy of reenact");
-    user::main(|user| run_all(user, &reenact, only.as_deref()));
+    user::main(|user| run_all(user, &reenact));
 }
 
 /// Replays every trace, and returns the number of failures.
-fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
+fn run_all(user: &str, reenact: &Path) -> usize {
     match user::catch(|| stays_in_its_root(reenact)).and_then(|stayed| stayed) {
         Ok(true) => {}
         Ok(false) => {
@@ -46,12 +45,11 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
             return 0;
         }
         Err(why) => {
-            println!("as {user}: a harmless trace ... FAILED: {why}");
-            return 1;
+            return user::report(user, "a_harmless_trace", Err(why));
         }
     }
     let cases = [escapes::CASES, limits::CASES, nonsense::CASES, borders::CASES].concat();
-    let chosen = cases.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
+    let chosen = cases.iter().filter(|(name, _)| user::is_wanted(user, name));
     // Each runs in its own process, so that memory can be measured. Most of them mostly wait.
     let running: Vec<_> = chosen
         .map(|(name, write)| {
@@ -61,7 +59,7 @@ fn run_all(user: &str, reenact: &Path, only: Option<&str>) -> usize {
             })
         })
         .collect();
-    let uses = roots::USES.iter().filter(|(name, _)| only.is_none_or(|only| name.contains(only)));
+    let uses = roots::USES.iter().filter(|(name, _)| user::is_wanted(user, name));
     let uses = uses.map(|(name, used)| {
         let result = user::catch(|| {
             let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();

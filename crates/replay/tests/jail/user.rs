@@ -26,11 +26,19 @@ pub fn catch<T>(test: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(test)).map_err(|_| "see above".into())
 }
 
-/// Prints a result; returns 1 for a failure.
+/// Whether a test was asked for: the first word of the command line is its name, or a part of it.
+pub fn is_wanted(user: &str, name: &str) -> bool {
+    let is_option = |word: &String| word.starts_with('-');
+    let (options, words): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(is_option);
+    let (name, exact) = (format!("{user}/{name}"), options.iter().any(|word| word == "--exact"));
+    words.first().is_none_or(|word| if exact { name == *word } else { name.contains(word) })
+}
+
+/// Prints a result as other tests do; returns 1 for a failure.
 pub fn report(user: &str, name: &str, result: Result<(), String>) -> usize {
     match result {
-        Ok(()) => println!("as {user}: {name} ... ok"),
-        Err(ref why) => println!("as {user}: {name} ... FAILED: {why}"),
+        Ok(()) => println!("test {user}/{name} ... ok"),
+        Err(ref why) => println!("test {user}/{name} ... FAILED\n    {why}"),
     }
     result.is_err().into()
 }
