@@ -661,7 +661,9 @@ fn changed(stage: &Stage, who: Who) -> Result<(), Complaint> {
 
 fn stop_at(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let (trace, _) = recorded(stage, &place, &[], &["sh", "-c", "echo first; echo second"])?;
+    let script = "echo first; echo a > file; echo b >> file; echo second";
+    let (trace, _) = recorded(stage, &place, &[], &["sh", "-c", script])?;
+    place.clear()?;
     let mut show = place.command(&stage.reenact);
     show.args(["show", "--json", "--call", "write"]).arg(&trace);
     let shown = place.run(&mut show)?.success("show")?.text();
@@ -682,5 +684,15 @@ fn stop_at(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(call.starts_with("write(1"), "{json}");
     let found = rerun(stage, &place, &["--stop-at", "100000"], &trace)?;
     ensure!(found.status.code() == Some(USAGE), "{}", found.errors());
+    // The files are as it has left them.
+    let root = place.path("root");
+    fs::create_dir(&root).map_err(text)?;
+    place.give(&root)?;
+    let root = root.display().to_string();
+    let words = ["--files", "real", "--root", &root, "--stop-at", &seq];
+    rerun(stage, &place, &words, &trace)?.success("rerun")?;
+    let file = format!("{root}{}/file", place.work().display());
+    let holds = fs::read_to_string(file).map_err(text)?;
+    ensure!(holds == "a\nb\n", "{holds}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Parents, process groups, sessions, and user and group ids in `show --json`, against what the kernel
 //! said of the same processes at the same time.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
     trials::main(|trials| {
         trials.add_for_both("as_the_kernel_says", None, as_the_kernel_says);
         trials.add_for_both("conditions", None, conditions);
+        trials.add_for_both("placing_the_agent_is_no_part_of_an_exec", None, execs);
         Ok(())
     })
 }
@@ -115,5 +117,32 @@ fn conditions(stage: &Stage, who: Who) -> Result<(), Complaint> {
             );
         }
     }
+    Ok(())
+}
+
+/// An exec ends where the kernel has done it, and not where the program begins.
+fn execs(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const EXECS: usize = 5;
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("execs.rnt");
+    let script = "for n in 1 2 3 4; do /bin/true; done; exec /bin/true";
+    let mut record = record(stage, &place, &["--quiet"], &trace, &["sh", "-c", script]);
+    place.run(&mut record)?.success("recorded")?;
+    let mut ended = BTreeMap::new();
+    let mut begun = 0;
+    show(stage, &trace, &[], |event| {
+        let tid = event["tid"].as_u64();
+        if event["call"] == "execve" {
+            ended.insert(tid, event["exit_ns"].as_u64());
+        }
+        let Some(Some(ended_ns)) = ended.get(&tid).filter(|_| event["type"] == "exec") else {
+            return Ok(());
+        };
+        begun += 1;
+        let begins_ns = event["time_ns"].as_u64();
+        ensure!(begins_ns > Some(*ended_ns), "it ended at {ended_ns}, and {event}");
+        Ok(())
+    })?;
+    ensure!(begun == EXECS, "{begun} programs");
     Ok(())
 }

@@ -108,8 +108,11 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     Stream::enter_record(context, head, now, call.args, nargs);
     if call.row.has_in {
         data::copy_in(context, call.row, call.args);
-        if context.chunk.position() - start >= MUCH_INPUT {
-            copied::<IS_UNUSUAL>(context, now);
+        // Of an exec it is said later, with all that we do before it.
+        let is_much = context.chunk.position() - start >= MUCH_INPUT;
+        if is_much && flags & enter_flag::NO_RETURN == 0 {
+            let now_copied = if IS_UNUSUAL { clock::now(context) } else { time_stamp() };
+            made_late(context, now_copied.saturating_sub(now));
         }
     }
     if IS_UNUSUAL {
@@ -122,11 +125,10 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     }
 }
 
-/// Says since when the call is made: copying what goes in took a part of its time.
+/// Says how much later than it was asked for the open call is made: our part of its time.
 #[inline(never)]
-fn copied<const IS_UNUSUAL: bool>(context: &Context, began: u64) {
-    let now = if IS_UNUSUAL { clock::now(context) } else { time_stamp() };
-    let ticks = now.saturating_sub(began).min(u32::MAX.into()) as u32;
+pub fn made_late(context: &Context, ticks: u64) {
+    let ticks = ticks.min(u32::MAX.into()) as u32;
     Stream::record(context, &[Header::new(RecordKind::Copied, 0, 0, ticks).to_word()]);
 }
 

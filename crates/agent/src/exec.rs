@@ -8,7 +8,7 @@ use ring::{answer, exec_state, request};
 use syscalls::abi::errno;
 use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
-use crate::call::{Call, count_early, enter, exit, uncount};
+use crate::call::{Call, count_early, enter, exit, made_late, uncount};
 use crate::context::Context;
 use crate::needs::{Need, needed};
 use crate::signal::{real_mask, signal_bit};
@@ -18,6 +18,7 @@ use crate::{actions, asked, clock, mapped, requests, rights, sys};
 /// Handles execve and execveat.
 pub fn exec(context: &Context, call: &Call) {
     mapped::settle_last(context);
+    let began = clock::now(context);
     enter(context, call, enter_flag::NO_RETURN);
     if !context.silent.get() {
         let mut gap = if sys::is_quiet() {
@@ -53,6 +54,8 @@ pub fn exec(context: &Context, call: &Call) {
         }
         // Counted now: a call that succeeds does not return.
         count_early(context);
+        made_late(context, clock::now(context).saturating_sub(began));
+        Stream::publish(context);
     }
     let alone = !context.exec_announced.get();
     let blocked = alone && context.mask.get() & signal_bit(raw::SIGSYS) != 0;

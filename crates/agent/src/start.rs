@@ -106,25 +106,28 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         hide_fast_calls(program_stack);
     }
     cpu_area::begin(context);
-    record_image(context, program_stack);
-    serial::take(context);
     if course::is_answered() {
+        serial::take(context);
         asked::image(context, program_stack);
         threads::arm_dispatch(context);
         return program_entry;
     }
-    if in_use.clone().any(|map| own_gs::is_set_by(context, map)) {
-        let is_left = own_gs::prepare(context);
-        own_gs::tell(context, is_left);
-        if is_left {
-            own_gs::leave_at_start(context);
-            return program_entry;
-        }
-    }
+    let sets_gs = in_use.clone().any(|map| own_gs::is_set_by(context, map));
+    let is_left = sets_gs && own_gs::prepare(context);
     let program = auxiliary(program_stack, u64::from(auxvec::AT_ENTRY)).and_then(text::at);
-    if let Some(program) = program {
+    if let Some(program) = program.filter(|_| !is_left) {
         profile::begin(&program);
         in_use.for_each(profile::patch);
+    }
+    // Last, since the program's own time begins with it.
+    record_image(context, program_stack);
+    serial::take(context);
+    if sets_gs {
+        own_gs::tell(context, is_left);
+    }
+    if is_left {
+        own_gs::leave_at_start(context);
+        return program_entry;
     }
     threads::arm_dispatch(context);
     program_entry
@@ -184,7 +187,8 @@ fn restore_entry(parameters: &Parameters) {
 fn record_image(context: &Context, stack: u64) {
     let tid = context.tid.get();
     let head = Header::new(RecordKind::Image, 0, 0, tid).to_word();
-    Stream::record(context, &[head, clock::now(context)]);
+    let stopped = context.slot.get().map_or(0, |slot| slot.exec_stopped.load(Ordering::Relaxed));
+    Stream::record(context, &[head, clock::now(context), stopped]);
     let argc = memory::read::<u64>(context, stack).unwrap_or(0);
     let argv = stack + 8;
     let envp = argv + 8 * (argc + 1);

@@ -381,9 +381,15 @@ impl Stream {
             }
             RecordKind::Image => {
                 // The exec succeeded, though it does not return.
-                let tsc = word_of(body, 0);
+                let (tsc, stopped) = (word_of(body, 0), word_of(body, 1));
                 if let Some(call) = self.call.take() {
-                    let outcome = Outcome::Returned { exit_tsc: tsc, ret: 0 };
+                    // Since then the agent was placed and begun.
+                    let is_known = call.tsc < stopped && stopped < tsc;
+                    let exit_tsc = if is_known { stopped } else { tsc };
+                    if exit_tsc < tsc {
+                        self.parts.push(Part::number(part_id::RECORDING, tsc - exit_tsc));
+                    }
+                    let outcome = Outcome::Returned { exit_tsc, ret: 0 };
                     self.emit_call(me.thread, &call, outcome, out);
                     self.tell_unfollowed(out);
                 }

@@ -203,7 +203,7 @@ fn threads_that_began_after_an_exec_are_read_in_order() {
     let arena = arena(128);
     let file = TraceFile::new("order-exec");
     let mut main = launch(arena);
-    main.record(Header::new(RecordKind::Image, 0, 0, our_pid()), &[tsc()]);
+    main.record(Header::new(RecordKind::Image, 0, 0, our_pid()), &[tsc(), 0]);
     let who = main.who;
     main.enter(0, CLONE, 0x1000, &[THREAD]);
     let mut other = FakeThread::begin(arena, StartHow::Thread, who.process, who.thread, our_pid());

@@ -271,7 +271,7 @@ fn an_exec_ends_the_other_threads_of_its_process_only() {
     });
     main.count();
     let image = tsc();
-    main.record(Header::new(RecordKind::Image, 0, 0, our_pid()), &[image]);
+    main.record(Header::new(RecordKind::Image, 0, 0, our_pid()), &[image, 0]);
     let argv = vec![b'v'; 200_000];
     for (part, stored) in [(part::ARGV, &argv[..]), (part::ENVP, b"A=1\0"), (part::AUXV, &[])] {
         let true_len = stored.len() as u64;

@@ -180,6 +180,13 @@ impl<'a> Driver<'a> {
         if let Ending::Diverged(diverged) = &mut ending {
             self.look_around(diverged);
         }
+        if matches!(ending, Ending::Diverged(_) | Ending::Stopped { .. }) {
+            // The files are as the program has left them.
+            let why = self.pace.catch_up().err();
+            if let (Some(why), Ending::Stopped { .. }) = (why, &ending) {
+                ending = Ending::Failed(why);
+            }
+        }
         if !matches!(ending, Ending::Same) {
             self.processes.end_all();
         }

@@ -167,11 +167,9 @@ impl Timeline {
         self.set(thread, tsc, at_ns, true);
     }
 
-    /// A program begins.
+    /// A program begins. What lies between the end of its exec and this was the recorder's time.
     pub fn image(&mut self, thread: u32, tsc: u64) {
-        let first = Clock { at_ns: 0, enter: tsc, runs: true };
-        let Clock { at_ns, enter, .. } = self.clocks.get(&thread).copied().unwrap_or(first);
-        let at_ns = at_ns.saturating_add(self.recorded(tsc.saturating_sub(enter)));
+        let at_ns = self.clocks.get(&thread).map_or(0, |clock| clock.at_ns);
         self.set(thread, tsc, at_ns, true);
     }
 

@@ -65,6 +65,8 @@ pub struct Slot {
     pub context: AtomicU64,
     /// Other state passed on across an exec: [`exec_state`] bits.
     pub exec_state: AtomicU64,
+    /// Time stamp at which the supervisor saw the last exec stop; 0 if it has seen none.
+    pub exec_stopped: AtomicU64,
     /// Number of bytes published so far.
     pub published: AtomicU64,
     /// Number of calls made: counted when they return, or before if they may not (exec, exit).

@@ -259,6 +259,7 @@ fn copy_slot(from: &Slot, to: &Slot) {
         (&from.exec_blocked, &to.exec_blocked),
         (&from.exec_ignored, &to.exec_ignored),
         (&from.exec_state, &to.exec_state),
+        (&from.exec_stopped, &to.exec_stopped),
         (&from.calls, &to.calls),
         (&from.slow_calls, &to.slow_calls),
         (&from.stall_ns, &to.stall_ns),

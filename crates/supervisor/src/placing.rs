@@ -24,6 +24,12 @@ const BOOTSTRAP_STOPS: u32 = 64;
 /// How long to wait until other images that wait for a server have had their turn.
 const BEGIN_WAIT: Duration = Duration::from_secs(20);
 
+/// Reads the time stamp counter, as agents do.
+fn time_stamp() -> u64 {
+    // SAFETY: every x86_64 CPU has rdtsc, and it only reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 enum Progress {
     Done,
     Later(Work),
@@ -38,6 +44,9 @@ impl Supervisor {
         tracee: Tracee,
         observer: &mut dyn Observer,
     ) {
+        // What comes from here on is our time, not that of the exec.
+        let stopped = time_stamp();
+        self.slot(tracee.slot).exec_stopped.store(stopped, Ordering::Relaxed);
         let process = tracee.process;
         let credentials = identity.as_ref().map(|identity| identity.credentials);
         let known = credentials.zip(ptrace::blocked_signals(pid).ok());

@@ -32,7 +32,8 @@ pub enum RecordKind {
     Abandon = 4,
     /// A thread begins. a: [`StartHow`]. Body: [`START_WORDS`] words, see [`Start`].
     Start = 5,
-    /// The thread runs a new program. c: tid. Body: tsc.
+    /// The thread runs a new program. c: tid. Body: tsc, and since when the exec had been done; 0 if
+    /// that is not known.
     Image = 6,
     /// A handler is entered. a: signal; b: a [`signal_place`]. Body: tsc, handler, and the first 48 bytes of siginfo.
     Signal = 7,
@@ -489,11 +490,10 @@ impl Header {
             Some(RecordKind::Enter) if self.c <= 6 => 2 + self.c as usize,
             Some(RecordKind::Submit) if self.c & 0xff <= 6 => 2 + (self.c & 0xff) as usize,
             Some(RecordKind::Data | RecordKind::Exit | RecordKind::End) => 2,
-            Some(RecordKind::Stall | RecordKind::Gap) => 2,
+            Some(RecordKind::Stall | RecordKind::Gap | RecordKind::Image) => 2,
             Some(RecordKind::UserTime | RecordKind::TimeSlice) => 2,
             Some(RecordKind::Abandon | RecordKind::Submitted | RecordKind::Copied) => 0,
             Some(RecordKind::Start) => START_WORDS,
-            Some(RecordKind::Image) => 1,
             Some(RecordKind::Signal) => SIGNAL_WORDS,
             Some(RecordKind::Identity) => IDENTITY_WORDS,
             _ => return None,

@@ -171,7 +171,8 @@ pub static PART_ROWS: [PartRow; 15] = [
         part_id::RECORDING,
         "recording",
         PartMeaning::Duration,
-        "ticks from the call's end until what came out was copied: not the program's time",
+        "ticks from the call's end until what came out was copied, or the new program began: not the \
+         program's time",
     ),
     part(
         part_id::SIGNAL_PLACE,
@@ -184,7 +185,8 @@ pub static PART_ROWS: [PartRow; 15] = [
         part_id::COPYING,
         "copying",
         PartMeaning::Duration,
-        "ticks before the call's beginning in which what goes in was copied: not the program's time",
+        "ticks before the call's beginning in which what goes in was copied, and the recorder prepared \
+         to follow an exec: not the program's time",
     ),
 ];
 

@@ -58,7 +58,7 @@ fn sound_stream(random: &mut Random) -> Vec<u64> {
     let mut words = Vec::new();
     let start = Start { tsc: 10, thread: 4, process: 2, parent: 1, pid: 300, tid: 301 }.to_words();
     push(&mut words, RecordKind::Start, StartHow::Fork as u8, 0, 0, &start);
-    push(&mut words, RecordKind::Image, 0, 0, 301, &[11]);
+    push(&mut words, RecordKind::Image, 0, 0, 301, &[11, 0]);
     push_data(&mut words, IMAGE_ARG, 0, 100_000, random);
     for round in 0..30 {
         let nargs = random.below(7);
@@ -265,6 +265,33 @@ fn a_call_begins_when_what_goes_in_was_copied() {
         stream.feed(&bytes_of(&twice), &mut out).map_err(|bad| bad.what),
         Err("COPIED twice")
     );
+}
+
+#[test]
+fn an_exec_ends_when_it_was_seen_to() {
+    // When it was seen to stop, and whether that can be.
+    for (stopped, is_sound) in [(150, true), (0, false), (100, false), (900, false)] {
+        let (mut out, file) = output();
+        let bytes = stream_of(4, |words| {
+            push(words, RecordKind::Enter, enter_flag::NO_RETURN, 59, 0, &[100, 1]);
+            push(words, RecordKind::Copied, 0, 0, 30, &[]);
+            push(words, RecordKind::Image, 0, 0, 301, &[200, stopped]);
+        });
+        assert_eq!(Stream::default().feed(&bytes, &mut out), Ok(bytes.len()));
+        let events = events_of(out, &file);
+        let told = |id| {
+            let exec = events.iter().find(|event| matches!(event.kind, EventKind::Call(_)));
+            let part = exec.and_then(|exec| exec.parts().iter().find(|part| part.id == id));
+            part.map(|part| part.value.clone())
+        };
+        let ends = events.iter().find_map(|event| match &event.kind {
+            EventKind::Call(call) => Some((event.tsc, call.outcome)),
+            _ => None,
+        });
+        let exit_tsc = if is_sound { stopped } else { 200 };
+        assert_eq!(ends, Some((130, Outcome::Returned { exit_tsc, ret: 0 })));
+        assert_eq!(told(part_id::RECORDING), is_sound.then_some(PartValue::Number(50)));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use ring::{Reply, Standing};
-use syscalls::{Ret, Syscall};
+use syscalls::{Act, Ret, Syscall};
 use trace::event::{Call, Outcome};
 
 use super::Driver;
@@ -60,7 +60,8 @@ impl Driver<'_> {
         };
         self.pace.begin(seq);
         self.note(Step::Call { thread, seq, enter, exit, kind: timeline::kind(row, &call.args) })?;
-        if row.is_some_and(|row| row.ret == Ret::Never) {
+        let ends = |row: &Syscall| row.ret == Ret::Never && row.act_of(&call.args) != Act::Execute;
+        if row.is_some_and(ends) {
             self.note(Step::End { thread })?;
         }
         Ok(())
