@@ -75,12 +75,9 @@ fn main() -> ExitCode {
                 let port = free_port()?;
                 let with_port = |text: &str| text.replace("PORT", &port.to_string());
                 let server = with_port(server);
-                let recording = Recording::with_client(
-                    stage,
-                    place,
-                    &["sh", "-c", &server],
-                    &with_port(client),
-                )?;
+                let server = ["sh", "-c", &server];
+                let recording =
+                    Recording::with_client(stage, place, "", &server, &with_port(client))?;
                 recording.is_the_same(stage)
             });
         }
@@ -94,6 +91,7 @@ fn main() -> ExitCode {
             ensure!(found.text() == recorded.text(), "{}", found.text());
             Ok(())
         });
+        trials.add_for_both("threads_in_turn", missing, threads_in_turn);
         trials.add_for_both("a_server_with_epoll", None, |stage: &Stage, who| {
             Recording::of_echo(stage, who)?.is_the_same(stage)
         });
@@ -162,7 +160,7 @@ impl Recording {
         let place = Place::new(stage, who)?;
         let (program, port) = (echo(stage)?, free_port()?.to_string());
         let client = format!("{program} ask {port} word");
-        Recording::with_client(stage, place, &[&program, "serve", &port, "3"], &client)
+        Recording::with_client(stage, place, "", &[&program, "serve", &port, "3"], &client)
     }
 
     /// Records a server, and has the client ask until it is answered. Then the server is told to end, if it
@@ -170,12 +168,13 @@ impl Recording {
     fn with_client(
         stage: &Stage,
         place: Place,
+        option: &str,
         server: &[&str],
         client: &str,
     ) -> Result<Recording, Complaint> {
         // Looks only whether somebody listens: a connection would be a part of the recording.
-        const SCRIPT: &str = "client=$1; trace=$2; reenact=$3; shift 3; \
-            \"$reenact\" record -q --force --rerunnable -o \"$trace\" -- \"$@\" > server & recorder=$!; \
+        const SCRIPT: &str = "option=$1; client=$2; trace=$3; reenact=$4; shift 4; \
+            \"$reenact\" record -q --force --rerunnable $option -o \"$trace\" -- \"$@\" > server & recorder=$!; \
             port=$(printf '%04X' $(echo \"$client\" | grep -oE '(:| )[0-9]{4,5}\\b' | head -1 | tr -dc 0-9)); \
             until grep -qi \":$port 0.* 0A \" /proc/net/tcp /proc/net/tcp6; do \
             kill -0 $recorder || exit 1; sleep 0.05; done; \
@@ -185,7 +184,11 @@ impl Recording {
             for child in $(cat $task/children 2> /dev/null); do kill -TERM $child; done; done; wait $recorder";
         let trace = place.trace("server.rnt");
         let mut script = place.command("bash");
-        script.args(["-c", SCRIPT, "sh", client]).arg(&trace).arg(&stage.reenact).args(server);
+        script
+            .args(["-c", SCRIPT, "sh", option, client])
+            .arg(&trace)
+            .arg(&stage.reenact)
+            .args(server);
         let expected = place.run(&mut script)?.success("the server and its client")?.text();
         Ok(Recording { place, trace, client: client.to_owned(), expected })
     }
@@ -213,6 +216,26 @@ impl Recording {
         }
         Ok(())
     }
+}
+
+/// One thread waits for its client while the other serves another one, and only one of them runs at a time.
+fn threads_in_turn(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const SERVER: &str = "import os, socket, threading\n\
+        server, left = socket.create_server((\"127.0.0.1\", PORT)), threading.Semaphore(0)\n\
+        def serve():\n  while True:\n    peer, _ = server.accept()\n    \
+        while (piece := peer.recv(100)): peer.sendall(piece.upper())\n    peer.close(); left.release()\n\
+        for _ in range(2): threading.Thread(target=serve, daemon=True).start()\n\
+        for _ in range(6): left.acquire()\n\
+        os._exit(0)";
+    const CLIENT: &str = "python3 -c 'import socket\n\
+        for word in range(6):\n  peer = socket.create_connection((\"127.0.0.1\", PORT))\n  \
+        for part in range(3): peer.sendall(b\"a %d\" % word); print(peer.recv(100))\n  peer.close()'";
+    let place = Place::new(stage, who)?;
+    let port = free_port()?.to_string();
+    let (server, client) = (SERVER.replace("PORT", &port), CLIENT.replace("PORT", &port));
+    let server = ["python3", "-c", &server];
+    let recording = Recording::with_client(stage, place, "--serialize", &server, &client)?;
+    recording.is_the_same(stage)
 }
 
 /// The kernel gave the server its port, by which its client was told to ask.

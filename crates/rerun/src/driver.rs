@@ -577,15 +577,14 @@ impl<'a> Driver<'a> {
                     false => Until::Time(exit_tsc),
                 };
                 let accepts = row.filter(|row| {
-                    matches!(until, Until::Time(_))
-                        && ret >= 0
+                    ret >= 0
                         && row.beside_of(&call.args) == Beside::Accepts
                         && self.player.is_some()
                 });
                 let Asked { pid, tid, answer, .. } = asked;
                 let accepts = accepts.map(|row| {
-                    let call = call.clone();
-                    Box::new(Accepts { pid, tid, thread, recorded, reply_at, seq, call, row })
+                    let (due, call) = (exit_tsc, call.clone());
+                    Box::new(Accepts { due, pid, tid, thread, recorded, reply_at, seq, call, row })
                 });
                 let args = [ret as u64, 0, 0, 0, 0, 0];
                 self.held.push(Held { until, word: answer::GIVEN, args, answer, accepts });

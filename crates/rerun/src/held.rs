@@ -21,6 +21,8 @@ pub(crate) struct Held {
 /// A connection that is accepted when it was accepted in the recording: a server with several processes waits for
 /// the next one in one of them, while others still serve those before.
 pub(crate) struct Accepts {
+    /// When it was accepted in the recording.
+    pub due: u64,
     pub pid: i32,
     pub tid: i32,
     pub thread: u32,

@@ -149,9 +149,8 @@ impl Driver<'_> {
             Beside::Renumbers => self.renumber(&mut led)?,
             Beside::Binds => self.bind(&mut led)?,
             Beside::Connects => self.connect(&mut led)?,
-            // When it was accepted, unless the thread runs one at a time with others.
-            Beside::Accepts if !self.is_in_turn(moment.event.thread) => {}
-            Beside::Accepts => self.accept(&mut led)?,
+            // When it was accepted.
+            Beside::Accepts => {}
             Beside::Receives => self.receive_bytes(&mut led, contents)?,
             Beside::Sends => self.send_bytes(&mut led, contents)?,
             Beside::Copies => self.copy_file(&mut led, moment)?,
@@ -173,7 +172,7 @@ impl Driver<'_> {
         accepts: &Accepts,
         answer: Answer,
     ) -> Result<Answer, Ending> {
-        let Accepts { pid, tid, thread, recorded, reply_at, seq, ref call, row } = *accepts;
+        let Accepts { pid, tid, thread, recorded, reply_at, seq, ref call, row, .. } = *accepts;
         let what = What::Call { nr: call.nr.into(), args: call.args, reply_at };
         let asked = Asked { pid, tid, thread, what, answer };
         let mut led = Led::new(asked, (recorded, seq), (call, row), reply_at);

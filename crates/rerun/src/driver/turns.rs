@@ -32,9 +32,9 @@ impl Driver<'_> {
     /// Accepts connections that had been accepted by then, in their order.
     fn accept_until(&mut self, tsc: u64) -> Result<(), Ending> {
         loop {
-            let due = self.held.iter().enumerate().filter_map(|(at, held)| match held.until {
-                Until::Time(time) if time <= tsc && held.accepts.is_some() => Some((time, at)),
-                _ => None,
+            let due = self.held.iter().enumerate().filter_map(|(at, held)| {
+                let due = held.accepts.as_ref()?.due;
+                (due <= tsc).then_some((due, at))
             });
             let Some((_, at)) = due.min() else { return Ok(()) };
             let mut held = self.held.swap_remove(at);
