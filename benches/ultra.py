@@ -41,6 +41,8 @@ SIZES = [16, 24, 32, 64, 128, 256]
 SYSTEMS = ["ext4", "xfs", "btrfs", "btrfs+zlib"]
 # What takes longer under strace is run there once.
 STRACE_SECONDS = 60
+# Steps of a loop that only counts.
+LOOP = 2_000_000
 
 
 def sizes(scale):
@@ -53,6 +55,23 @@ class Bench:
     def __init__(self, reenact, folder, repeat, scale):
         self.reenact, self.folder, self.repeat, self.scale = reenact, folder, repeat, scale
         self.root = f"{folder}/root"
+        # How long the same loop took, before each round.
+        self.loops = []
+
+    def rounds(self):
+        for number in range(self.repeat):
+            self.look()
+            yield number
+
+    def look(self):
+        """Measures how fast the programs' CPU is by itself."""
+        cpus = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {0})
+        began = time.monotonic()
+        for _ in range(LOOP):
+            pass
+        self.loops.append((time.monotonic() - began) * 1000)
+        os.sched_setaffinity(0, cpus)
 
     def recorded(self, work, *more, again=False, before=()):
         """Records a program, or takes what an earlier run of this script recorded; returns the trace."""
@@ -83,7 +102,7 @@ class Bench:
         took = {way: [] for way in ways}
         few = work.for_strace()
         few.make_once()
-        for _ in range(self.repeat):
+        for _ in self.rounds():
             for way, before in ways.items():
                 one, share = (few, work.strace_share) if way == "strace" else (work, 1)
                 if way != "strace" or max(took[way], default=0) * share < STRACE_SECONDS:
@@ -97,7 +116,7 @@ class Bench:
         untraced, think, rerun, why = [], [], [], work.never_again or ""
         # The server waits for its client.
         waits = ["--stimuli", "recorded"]
-        for _ in range(self.repeat):
+        for _ in self.rounds():
             untraced.append(work.timed([]))
             trace = self.recorded(work, again=True)
             said = self.json_of([self.reenact, "replay", "--json", "--pace", "think", *waits, *self.fresh(), trace])
@@ -211,9 +230,12 @@ def measure(bench, kept, parts, works, seconds):
                     if missing := work.missing():
                         raise Failed(f"not installed: {', '.join(missing)}")
                     work.make_once()
-                    kept.put(key, getattr(bench, part)(work, piece))
+                    bench.loops.clear()
+                    figures = getattr(bench, part)(work, piece)
+                    bench.look()
+                    kept.put(key, figures, bench.loops)
                 except (Failed, OSError, subprocess.CalledProcessError, json.JSONDecodeError) as error:
-                    kept.put(key, {"failed": str(error)})
+                    kept.put(key, {"failed": str(error)}, [])
                     print(f"         {error}", file=sys.stderr, flush=True)
     return left
 

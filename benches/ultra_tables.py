@@ -45,8 +45,9 @@ class Kept:
         found = self.all.get(self.key(key))
         return found is not None and "failed" not in found["figures"]
 
-    def put(self, key, figures):
-        one = {**key, **self.common, "load": round(self.load, 2), "machine": machine(), "figures": figures}
+    def put(self, key, figures, loops):
+        one = {**key, **self.common, "load": round(self.load, 2), "loops_ms": [round(ms, 1) for ms in loops],
+               "machine": machine(), "figures": figures}
         self.all[self.key(one)] = one
         with open(self.path, "a") as out:
             out.write(json.dumps(one) + "\n")
@@ -68,18 +69,22 @@ def table(head, rows):
 
 
 def share(values, of):
+    """The middle of the values, and of their ratios to what was measured in the same round, with their range."""
     if not values:
         return "-"
-    value = statistics.median(values)
-    return f"{value:.2f} ({value / of * 100:.0f}%)" if of else f"{value:.2f}"
+    ratios = [value / one * 100 for value, one in zip(values, of)]
+    least, most = min(ratios), max(ratios)
+    told = f"{statistics.median(ratios):.0f}%" + (f", {least:.0f} to {most:.0f}" if len(ratios) > 1 else "")
+    return f"{statistics.median(values):.2f} ({told})"
 
 
 def costs(ones):
     rows, why = [], []
     for one in ones:
         figures = one["figures"]
-        of = statistics.median(figures["untraced"])
-        rows.append([one["work"], f"{of:.2f}"] + [share(figures[way], of) for way in ("recorded", "rerunnable", "strace")])
+        of = figures["untraced"]
+        ways = [share(figures[way], of) for way in ("recorded", "rerunnable", "strace")]
+        rows.append([one["work"], f"{statistics.median(of):.2f}"] + ways)
     return table(["program", "untraced", "recorded", "recorded for re-execution", "strace"], rows), why
 
 
@@ -87,8 +92,9 @@ def same(ones):
     rows, why = [], []
     for one in ones:
         figures = one["figures"]
-        of = statistics.median(figures["untraced"])
-        rows.append([one["work"], f"{of:.2f}", share(figures["think"], of), share(figures["rerun"], of)])
+        of = figures["untraced"]
+        ways = [share(figures[way], of) for way in ("think", "rerun")]
+        rows.append([one["work"], f"{statistics.median(of):.2f}"] + ways)
         if figures["why"]:
             why.append(f"{one['work']}, executed again: {figures['why']}")
     return table(["program", "untraced", "replayed with think time", "executed again"], rows), why
@@ -129,7 +135,10 @@ def tables(kept):
             of = f"--scale {kept.common['scale']:g} --repeat {kept.common['repeat']}"
             load = max(one["load"] for one in measured)
             busy = f" The load was up to {load:.1f} when a part began, the parts before it included."
-            lines += ["", f"Measured with `{of}` on {measured[-1]['machine']}.{busy}"]
+            loops = [ms for one in measured for ms in one.get("loops_ms", [])]
+            steady = (f" A loop that only counts took from {min(loops):.0f} to {max(loops):.0f} ms meanwhile: so much does"
+                      " the speed of this machine swing by itself.") if loops else ""
+            lines += ["", f"Measured with `{of}` on {measured[-1]['machine']}.{busy}{steady}"]
         told[part] = "\n".join(lines) + "\n"
     return told
 
