@@ -291,7 +291,7 @@ static volatile uint32_t *own_slot(char **arena) {
 
 // Asks in the agent's place to be followed into a program, and executes it.
 static void execute_as_followed(char **words) {
-    enum { PROCESS = 3, REQUEST = 48, ANSWER = 49, FIRST_ARGUMENT = 52, WORD_AT = 256, BITS_AT = 320 };
+    enum { PROCESS = 3, REQUEST = 64, ANSWER = 65, FIRST_ARGUMENT = 68, WORD_AT = 256, BITS_AT = 320 };
     char *arena;
     volatile uint32_t *slot = own_slot(&arena);
     if (!slot) _exit(3);

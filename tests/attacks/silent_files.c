@@ -138,7 +138,7 @@ static void until_unanswered(void) {
 // As an agent does, but the socket is none.
 static void ask_for_an_arena(int file) {
     enum { REQUESTS = 256, REQUEST_BITS = 320, FIRST_SLOT = 4096, SLOT_BYTES = 1024, SLOTS = 8192 };
-    enum { STATE = 0, TID = 7, REQUEST = 48, ANSWER = 49, ACTIVE = 2, USER_CHANGED = 4 };
+    enum { STATE = 0, TID = 7, REQUEST = 64, ANSWER = 65, ACTIVE = 2, USER_CHANGED = 4 };
     char line[400], *arena = NULL;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps))
@@ -148,7 +148,7 @@ static void ask_for_an_arena(int file) {
     for (int i = 0; i < SLOTS; i++) {
         volatile uint32_t *slot = (void *)(arena + FIRST_SLOT + i * SLOT_BYTES);
         if (slot[STATE] != ACTIVE || slot[TID] != (uint32_t)getpid()) continue;
-        volatile uint64_t *arguments = (void *)(slot + 52);
+        volatile uint64_t *arguments = (void *)(slot + 68);
         arguments[0] = arguments[2] = getpid();
         arguments[1] = file;
         slot[ANSWER] = 0;

@@ -138,6 +138,8 @@ def check_calls(picture, events):
     calls = [event for event in events if event["type"] == "call"]
     ensure(len(slices) == len(by_seq) == len(calls), f"{len(slices)} slices, {len(calls)} calls")
     ended = 0
+    # An exec is there until the new program begins.
+    begun = {number(event["time_ns"]) for event in events if event["type"] == "exec"}
     for call in calls:
         one = by_seq[number(call["seq"])]
         ids = picture.threads[one["track"]]
@@ -146,7 +148,9 @@ def check_calls(picture, events):
         ensure(found == wanted, f"slice {found}, call {wanted}")
         if call["exit_ns"] is not None:
             ended += 1
-            ensure(one["end"] == number(call["exit_ns"]), f"ends at {one['end']}: {call}")
+            executes = call["call"] in ("execve", "execveat") and call["errno"] is None
+            ends = begun if executes else {number(call["exit_ns"])}
+            ensure(one["end"] in ends and one["end"] >= number(call["exit_ns"]), f"ends at {one['end']}: {call}")
         details = one["details"]
         ensure(details.get("errno") == call["errno"], f"{details}: {call}")
         ret = number(call["ret"])

@@ -70,7 +70,14 @@ def check(reenact):
     assert not missing, f"no such slice of a CPU: {list(missing)[:3]} of {len(wanted)}, {len(sched)} slices"
 
     of_agents = [event for event in ours if event["type"] == "call" and event.get("exit_ns") is not None]
-    wanted = [(event["enter_ns"], event["exit_ns"] - event["enter_ns"], event["call"], event["tid"])
+    # An exec is there until the new program begins.
+    begins = collections.defaultdict(list)
+    for event in ours:
+        if event["type"] == "exec":
+            begins[event["tid"]].append(event["time_ns"])
+    ends = lambda event: (min(ns for ns in begins[event["tid"]] if ns >= event["exit_ns"])
+                          if event["call"] == "execve" and event["ret"] == 0 else event["exit_ns"])
+    wanted = [(event["enter_ns"], ends(event) - event["enter_ns"], event["call"], event["tid"])
               for event in of_agents]
     missing = collections.Counter(wanted) - collections.Counter(map(tuple, calls))
     assert not missing, f"no such call: {list(missing)[:3]} of {len(wanted)}, {len(calls)} there"

@@ -257,6 +257,9 @@ impl<W: Write> Exporter<W> {
             self.tasks.of(moment, thread).unfinished = wanted;
             return Ok(());
         };
+        // The kernel's own slice of an exec ends when the agent was placed, and must lie within.
+        let placed_ns = moment.left_ns.filter(|_| executes(call)).unwrap_or(exit_ns);
+        let exit_ns = exit_ns.max(placed_ns);
         let under_way = UnderWay {
             shown: wanted,
             track: (wanted && submitted_ns.is_none()).then(|| self.tasks.of(moment, thread).track),
@@ -489,6 +492,12 @@ fn detail((field, value): (&'static Field, &FieldValue)) -> (&'static str, Detai
 /// Returns true if a call removes the bytes that it reads from a pipe.
 fn takes(call: &Call) -> bool {
     syscalls::by_number(call.nr.into()).is_none_or(|row| row.act != Act::Tee)
+}
+
+/// Returns true if a call has begun another program.
+fn executes(call: &Call) -> bool {
+    let row = syscalls::by_number(call.nr.into());
+    call.error().is_none() && row.is_some_and(|row| row.act == Act::Execute)
 }
 
 /// Returns the pipe behind a descriptor argument, if a recorded process created it.

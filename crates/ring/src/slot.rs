@@ -65,8 +65,6 @@ pub struct Slot {
     pub context: AtomicU64,
     /// Other state passed on across an exec: [`exec_state`] bits.
     pub exec_state: AtomicU64,
-    /// Time stamp at which the supervisor saw the last exec stop; 0 if it has seen none.
-    pub exec_stopped: AtomicU64,
     /// Number of bytes published so far.
     pub published: AtomicU64,
     /// Number of calls made: counted when they return, or before if they may not (exec, exit).
@@ -75,6 +73,8 @@ pub struct Slot {
     pub slow_calls: AtomicU64,
     /// Nanoseconds spent waiting for room in the stream.
     pub stall_ns: AtomicU64,
+    /// Time stamp at which the supervisor saw the last exec stop; 0 if it has seen none.
+    pub exec_stopped: AtomicU64,
 
     /// How much the recorder has read.
     pub consumed: Consumed,
