@@ -143,8 +143,12 @@ impl Space {
     }
 
     fn take_in_memory(&self, bytes: u64) -> bool {
-        take_counted(&self.left_in_memory, bytes)
-            || refill(&self.left_in_memory, self.shmem.room(), bytes).is_some()
+        if take_counted(&self.left_in_memory, bytes) {
+            return true;
+        }
+        let Some(rest) = reserved(self.shmem.room(), bytes) else { return false };
+        self.left_in_memory.store(rest, Ordering::Relaxed);
+        true
     }
 
     /// Answers requests of tasks until closed.
@@ -171,11 +175,20 @@ impl Space {
             return true;
         }
         let unused = self.left.swap(0, Ordering::Relaxed);
-        let promised = self.promised.fetch_sub(unused, Ordering::Relaxed) - unused;
+        let promised = self.promise(|promised| promised.saturating_sub(unused));
         let room = self.places.iter().map(|place| self.room(place, promised)).min();
-        let Some(left) = refill(&self.left, room.unwrap_or(u64::MAX), bytes) else { return false };
-        self.promised.fetch_add(bytes.saturating_add(left), Ordering::Relaxed);
+        let Some(rest) = reserved(room.unwrap_or(u64::MAX), bytes) else { return false };
+        // First, so that nobody finds more left than was promised.
+        self.promise(|promised| promised.saturating_add(bytes).saturating_add(rest));
+        self.left.store(rest, Ordering::Relaxed);
         true
+    }
+
+    /// Changes what was promised, and returns it.
+    fn promise(&self, change: impl Fn(u64) -> u64) -> u64 {
+        let changed = |promised| Some(change(promised));
+        let before = self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        change(before.unwrap_or_else(|before| before))
     }
 
     /// Bytes that may still be used of a file system. Against the limit of the user counts what is
@@ -242,12 +255,10 @@ fn take_counted(left: &AtomicU64, bytes: u64) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
-/// Takes bytes of `room`, and reserves some of the rest for later calls, which is returned.
-fn refill(left: &AtomicU64, room: u64, bytes: u64) -> Option<u64> {
-    // Half of it, since others may count at the same time.
-    let rest = room.checked_sub(bytes)? / 2;
-    left.store(rest, Ordering::Relaxed);
-    Some(rest)
+/// Takes bytes of `room`. Returns what is reserved of the rest for later calls: half of it, since
+/// others may count at the same time.
+fn reserved(room: u64, bytes: u64) -> Option<u64> {
+    Some(room.checked_sub(bytes)? / 2)
 }
 
 /// Bytes that are free for ordinary users.
