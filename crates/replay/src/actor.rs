@@ -118,9 +118,10 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
             if action.computes_ns > 0 {
                 actor.compute(action.computes_ns);
             }
+            actor.ended_at = 0;
             actor.act(&batch, action);
             actor.tell_leader(action.seq);
-            if computes {
+            if computes && actor.ended_at == 0 {
                 actor.ended_at = clock::ticks();
             }
             lane.finish_one();
@@ -149,7 +150,8 @@ struct Actor<'a> {
     pace: Option<Pace>,
     /// Reserved disk space that is left.
     granted: u64,
-    /// When the last action was done, if tasks compute in between.
+    /// When the last action's call returned, if tasks compute in between: what this task does about
+    /// it is no part of what the program does. Without a call, when the action was done.
     ended_at: u64,
     /// What the current action's call has taken, if the replay is led and it does not wait for others.
     took_ns: Option<u64>,
@@ -186,7 +188,11 @@ impl Actor<'_> {
             What::Memory { call, mapping, offset } => {
                 self.memory(action, &batch.calls[*call as usize], mapping, *offset);
             }
-            What::Timed(at) => self.for_its_time(batch, action, &batch.calls[*at as usize]),
+            What::Timed { call, again } => {
+                self.for_its_time(batch, action, &batch.calls[*call as usize]);
+                let again = again.start as usize..again.end as usize;
+                self.again_for_its_time(&batch.calls[*call as usize], &batch.computes[again]);
+            }
             What::Store { mapping, offset, pieces, is_read: false, by, .. } => {
                 let pieces = &batch.pieces[pieces.start as usize..pieces.end as usize];
                 self.store(batch, (mapping, *offset, *by), pieces);
@@ -220,16 +226,20 @@ impl Actor<'_> {
         }
     }
 
-    /// Uses the CPU as long as the recorded thread did since its action before. What has passed since
+    /// Uses the CPU as long as the recorded thread did since its call before. What has passed since
     /// ours counts, as it was not waited for anybody's sake; what other tasks have the CPU does not.
-    fn compute(&self, ns: u64) {
+    /// Returns the time when it is done.
+    fn compute(&self, ns: u64) -> u64 {
         let mut last = clock::ticks();
         // Ticks are summed up: each look rounded to nanoseconds would lose some hundredths.
         let mut spent = last.wrapping_sub(self.ended_at);
         if clock::to_ns(spent) >= ns {
-            return;
+            return last;
         }
-        self.lane.set_mood(Mood::Rests);
+        let is_long = ns >= AWAY_NS;
+        if is_long {
+            self.lane.set_mood(Mood::Rests);
+        }
         while clock::to_ns(spent) < ns && !self.shared.stopping() {
             std::hint::spin_loop();
             let now = clock::ticks();
@@ -239,7 +249,10 @@ impl Actor<'_> {
                 spent = spent.saturating_add(passed);
             }
         }
-        self.lane.set_mood(Mood::Busy);
+        if is_long {
+            self.lane.set_mood(Mood::Busy);
+        }
+        last
     }
 
     fn wait_for(&self, other: &Lane, count: u64) {
@@ -445,7 +458,8 @@ impl Actor<'_> {
             Some((fd, flags)) => self.shared.reopen(fd, flags),
             None => self.maker.make(batch, call, &self.shared.options.fill),
         };
-        let ticks = clock::ticks().wrapping_sub(begin);
+        self.ended_at = clock::ticks();
+        let ticks = self.ended_at.wrapping_sub(begin);
         self.note_taken(ticks, before);
         if call.stream || matches!(call.act, Act::Lock | Act::RecordLock { .. }) {
             self.took_ns = None;
@@ -548,6 +562,8 @@ impl Actor<'_> {
             last = self.examine(batch, action, call, ret);
             !last.may_be_early(call)
         });
+        // What others took meanwhile counts for nobody.
+        self.ended_at = 0;
         last
     }
 

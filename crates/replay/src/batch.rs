@@ -93,8 +93,13 @@ pub enum What {
         /// The offset in the file that lies at the address.
         offset: u64,
     },
-    /// Makes a recorded call for its time alone: index into [`Batch::calls`].
-    Timed(u32),
+    /// Makes a recorded call for its time alone.
+    Timed {
+        /// The call, in [`Batch::calls`].
+        call: u32,
+        /// How often it is made again: what is computed before each, in [`Batch::computes`].
+        again: Range<u32>,
+    },
     /// Stores bytes to a mapped file.
     Store {
         /// The mapping.
@@ -359,6 +364,8 @@ pub struct Batch {
     pub bytes: Vec<u8>,
     /// Hashes of pieces; few have one.
     pub hashes: Vec<u128>,
+    /// How long is computed before calls that are made again, in nanoseconds.
+    pub computes: Vec<u64>,
     /// Locations of the bytes of long pieces.
     blobs: Vec<Place>,
     /// Data blocks that contain them.
@@ -405,6 +412,7 @@ impl Batch {
             + self.bytes.len()
             + self.about_bytes
             + self.hashes.len() * size_of::<u128>()
+            + self.computes.len() * size_of::<u64>()
             + self.blobs.len() * size_of::<Place>()
             + self.blocks.iter().map(share).sum::<usize>()
     }
@@ -494,7 +502,7 @@ impl Batch {
             *range = range.start - by as u32..range.end - by as u32;
         };
         back(&mut action.waits, from.waits);
-        if let What::Call(at) | What::Timed(at) | What::Memory { call: at, .. } = &mut action.what
+        if let What::Call(at) | What::Timed { call: at, .. } | What::Memory { call: at, .. } = &mut action.what
             && let Some(mut call) = self.calls.pop()
         {
             back(&mut call.pieces, from.pieces);
@@ -580,6 +588,7 @@ impl Batch {
         self.pieces.clear();
         self.bytes.clear();
         self.hashes.clear();
+        self.computes.clear();
         self.blobs.clear();
         self.blocks.clear();
         self.blob_bytes = 0;

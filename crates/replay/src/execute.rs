@@ -203,6 +203,11 @@ impl Maker {
         ret
     }
 
+    /// Makes the call that was made last again, as it is.
+    pub fn make_again(&mut self, call: &Call) -> i64 {
+        self.perform(call)
+    }
+
     fn prepare(&mut self, batch: &Batch, call: &Call, fill: &Fill) {
         self.regions.clear();
         self.values = Arguments::NONE;

@@ -427,6 +427,9 @@ impl<'a> Planner<'a> {
     }
 
     fn call(&mut self, index: Option<Index>, event: &Event, call: &Call) {
+        if index.is_some_and(|index| self.once_more(index, event, call)) {
+            return;
+        }
         let step = self.look_at(event, call);
         self.call_at_hand(index, event, call, step);
         self.tell(call);

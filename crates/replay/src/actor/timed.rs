@@ -18,4 +18,19 @@ impl Actor<'_> {
             ["made for its time".into(), shown(call.ret), String::new()]
         });
     }
+
+    /// Makes that call again and again, each time after this computation.
+    pub(super) fn again_for_its_time(&mut self, call: &Call, computes: &[u64]) {
+        for ns in computes {
+            let begin = self.compute(*ns);
+            if self.maker.short || self.shared.stopping() {
+                return;
+            }
+            self.maker.make_again(call);
+            self.ended_at = clock::ticks();
+            let ticks = self.ended_at.wrapping_sub(begin);
+            self.lane.counts.timed.add(1);
+            self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));
+        }
+    }
 }

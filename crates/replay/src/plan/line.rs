@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use model::contents::is_out;
 use syscalls::record::part;
 use syscalls::shape::{ArgKind, Of};
+use trace::event;
 
 use super::claims::Claims;
 use super::claims::numbers::Closed;
@@ -180,6 +182,30 @@ impl Line {
             What::Call(at) | What::Memory { call: at, .. } => self.batch.calls.get(at as usize),
             _ => None,
         }
+    }
+
+    /// Makes the last action's call once more, if that is made for its time alone and is the same.
+    pub fn makes_again(&mut self, call: &event::Call, exit: u64) -> bool {
+        let (false, Some(action)) = (self.has_open, self.batch.actions.last_mut()) else {
+            return false;
+        };
+        let What::Timed { call: packed, again } = &mut action.what else { return false };
+        let packed = &self.batch.calls[*packed as usize];
+        let given = packed.args.len();
+        if packed.nr != call.nr
+            || packed.values[..given] != call.args[..given]
+            || !call.data.iter().all(is_out)
+        {
+            return false;
+        }
+        let computes = &mut self.batch.computes;
+        if again.start == again.end {
+            *again = computes.len() as u32..computes.len() as u32;
+        }
+        computes.push(std::mem::take(&mut self.computed_ns));
+        again.end += 1;
+        action.exit = action.exit.max(exit);
+        true
     }
 
     /// Bytes that the open call moved, if the trace holds them all.

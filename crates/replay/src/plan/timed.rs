@@ -1,9 +1,9 @@
 //! Calls that are made for their time alone, where tasks compute as long as the program did.
 
 use syscalls::Replay;
-use trace::event::{Call, Event};
+use trace::event::{Call, Event, Outcome};
 
-use super::Planner;
+use super::{Planner, REST_MIN_NS};
 use crate::batch::What;
 use crate::order::Index;
 use crate::treatment::Said;
@@ -30,8 +30,30 @@ impl Planner<'_> {
     ) {
         self.count_simulated();
         if self.again_for_itself(index, event, call, said, times) {
-            let at = self.lines[index].batch.calls.len() as u32 - 1;
-            self.lines[index].open_what(What::Timed(at));
+            let call = self.lines[index].batch.calls.len() as u32 - 1;
+            self.lines[index].open_what(What::Timed { call, again: 0..0 });
         }
+    }
+
+    /// Adds a call to the action before, if that makes the same one for its time and nothing has
+    /// happened since. To plan each by itself would take longer than the kernel takes for it.
+    pub(super) fn once_more(&mut self, index: Index, event: &Event, call: &Call) -> bool {
+        let line = &mut self.lines[index];
+        let Outcome::Returned { exit_tsc, .. } = call.outcome else { return false };
+        if line.opened_at != self.opened
+            || line.rested_ns >= REST_MIN_NS
+            || self.others_matter()
+            || !self.beginnings.is_empty()
+            || self.world.has_filters()
+            || self.at_hand.describe.is_some()
+            || !self.lines[index].makes_again(call, exit_tsc)
+        {
+            return false;
+        }
+        self.lines[index].last_enter = event.tsc;
+        let ns = self.shared.ticks_to_ns(exit_tsc.saturating_sub(event.tsc));
+        self.tally.recorded.of(call.nr).record(ns);
+        self.count_simulated();
+        true
     }
 }

@@ -5,6 +5,7 @@ mod hostile;
 mod in_flight;
 mod races;
 mod stuck;
+mod timed;
 
 use std::collections::HashSet;
 use std::fs;
