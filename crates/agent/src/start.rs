@@ -27,7 +27,8 @@ const ARGUMENT_MAX: u64 = 128 << 10;
 /// Entered from the assembly on the first thread's stack; returns the program's entry point.
 #[unsafe(export_name = "reenact_handle_start")]
 pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
-    // Half of the code and of the constants are used before the program's first instruction.
+    // Half of the code and of the constants are used before the program's first instruction. Where
+    // they are one large page, they are there already.
     let image = entry::image_start();
     sys::map_pages(image, (entry::constants_end() - image).next_multiple_of(4096));
     let space = space();
@@ -49,7 +50,10 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
         }
         mapped => mapped as i64,
     };
-    let arena_at = attached(parameters.arena_at, parameters.arena_shm, Region::Arena, 0);
+    let arena_at = match below(image, parameters) {
+        Some(at) if at > 0 => at,
+        _ => attached(parameters.arena_at, parameters.arena_shm, Region::Arena, 0),
+    };
     let catalog_at =
         attached(parameters.catalog_at, parameters.catalog_shm, Region::Catalog, SHM_RDONLY);
     if arena_at < 0 || catalog_at < 0 || parameters.slot as usize >= SLOTS {
@@ -131,6 +135,17 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     }
     threads::arm_dispatch(context);
     program_entry
+}
+
+/// Attaches the arena below the image, where its large pages can be used. `None`: it has another place.
+fn below(image: u64, parameters: &Parameters) -> Option<i64> {
+    let has_place = parameters.hint != 0 || parameters.arena_at != 0;
+    if has_place || !image.is_multiple_of(ring::LARGE_PAGE as u64) {
+        return None;
+    }
+    let len = ring::arena_bytes(parameters.pool_chunks as usize) as u64;
+    let at = image.checked_sub(len)? & !(ring::LARGE_PAGE as u64 - 1);
+    Some(sys::call(Need::AttachSegment, [parameters.arena_shm, at, 0, 0, 0, 0]))
 }
 
 /// Returns a value of the auxiliary vector.

@@ -502,7 +502,8 @@ impl Batch {
             *range = range.start - by as u32..range.end - by as u32;
         };
         back(&mut action.waits, from.waits);
-        if let What::Call(at) | What::Timed { call: at, .. } | What::Memory { call: at, .. } = &mut action.what
+        if let What::Call(at) | What::Timed { call: at, .. } | What::Memory { call: at, .. } =
+            &mut action.what
             && let Some(mut call) = self.calls.pop()
         {
             back(&mut call.pieces, from.pieces);

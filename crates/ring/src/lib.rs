@@ -345,6 +345,13 @@ const LOADED_AT: usize = TEXTS_AT + TEXTS * size_of::<AtomicU64>();
 const HOMES_AT: usize = LOADED_AT + LOADED * size_of::<AtomicU64>();
 const POOL_AT: usize = HOMES_AT + SLOTS * HOME_BYTES;
 
+/// Where the parts of an arena are that nearly every program uses: the header and the first slots, the
+/// tables and the first home chunks, the first pool chunks.
+pub const IN_USE_AT: [usize; 4] = [0, OWNERS_AT, POOL_AT, POOL_AT + LARGE_PAGE];
+
+/// Size of the pages of which one stands for many.
+pub const LARGE_PAGE: usize = 2 << 20;
+
 /// Size of an arena with that many pool chunks.
 pub const fn arena_bytes(pool_chunks: usize) -> usize {
     POOL_AT + pool_chunks * POOL_BYTES

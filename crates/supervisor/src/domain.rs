@@ -51,6 +51,8 @@ impl Users {
 
 /// The id that the kernel shows for users unknown in this user namespace.
 const OVERFLOW_UID: u32 = 65534;
+/// Size of a pool from which on parts of an arena are large pages.
+const LARGE_PAGES_FROM: usize = 16 << 20;
 
 fn is_mapped(uid: u32) -> bool {
     let Ok(map) = fs::read_to_string("/proc/self/uid_map") else { return false };
@@ -92,6 +94,10 @@ impl Domain {
 
     fn segment(users: Users, owner: Option<u32>, pool_chunks: usize) -> Result<Domain, Error> {
         let segment = Segment::new(ring::arena_bytes(pool_chunks))?;
+        // Who wants little memory in use gets little.
+        if pool_chunks * ring::POOL_BYTES >= LARGE_PAGES_FROM {
+            segment.use_large_pages(&ring::IN_USE_AT);
+        }
         if owner.is_some() {
             segment.admit(owner, 0o600)?;
         }

@@ -8,6 +8,8 @@ use crate::Error;
 pub struct Image {
     /// Text and constants, which all processes share.
     pub bytes: Vec<u8>,
+    /// Room for them: a whole large page.
+    pub shared_len: usize,
     /// Length including the private memory that follows.
     pub total_len: usize,
     /// Offset of the first instruction.
@@ -25,7 +27,15 @@ impl Image {
     #[cfg(test)]
     pub fn for_tests(len: usize) -> Image {
         let (stage1, stage2) = (Vec::new(), Vec::new());
-        Image { bytes: vec![0xcc; len], total_len: len, start: 0, call: 0, stage1, stage2 }
+        Image {
+            bytes: vec![0xcc; len],
+            shared_len: len,
+            total_len: len,
+            start: 0,
+            call: 0,
+            stage1,
+            stage2,
+        }
     }
 
     /// Reads the agent's ELF file.
@@ -38,22 +48,23 @@ impl Image {
                 .map(|symbol| symbol.address())
                 .ok_or_else(|| Error::Image(format!("no symbol {name}")))
         };
-        let image_len = symbol("reenact_image_end")? as usize;
+        let shared_len = symbol("reenact_image_end")? as usize;
         let total_len = symbol("reenact_total_end")? as usize;
-        let mut bytes = vec![0; image_len];
+        let mut bytes = Vec::new();
         for segment in file.segments() {
             let data = segment.data().map_err(|error| Error::Image(error.to_string()))?;
             let at = segment.address() as usize;
             // The rest is private memory, which starts as zeros.
-            let shared = data.len().min(image_len.saturating_sub(at));
+            let shared = data.len().min(shared_len.saturating_sub(at));
             if data[shared..].iter().any(|&byte| byte != 0) {
                 return Err(wrong("it has initialised private data"));
             }
             if shared != 0 {
+                bytes.resize(bytes.len().max(at + shared), 0);
                 bytes[at..at + shared].copy_from_slice(&data[..shared]);
             }
         }
-        let private = image_len as u64..total_len as u64;
+        let private = shared_len as u64..total_len as u64;
         let mut relocations = file.dynamic_relocations().into_iter().flatten();
         if relocations.any(|(at, _)| !private.contains(&at)) {
             return Err(wrong("its shared part needs relocation"));
@@ -66,6 +77,6 @@ impl Image {
         let stage2 = part("reenact_stage2", "reenact_stage2_end")?;
         let start = symbol("reenact_start")?;
         let call = symbol("reenact_call_for_others")?;
-        Ok(Image { bytes, total_len, start, call, stage1, stage2 })
+        Ok(Image { bytes, shared_len, total_len, start, call, stage1, stage2 })
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use kin::maps::Mapping;
-use ring::Slot;
+use ring::{LARGE_PAGE, Slot};
 
 use crate::published::Published;
 use crate::{Image, mappings, ptrace};
@@ -88,7 +88,7 @@ pub fn plan(
         published.image.id as u64,
         published.catalog.id as u64,
         arena_id,
-        image.bytes.len() as u64,
+        image.shared_len as u64,
         image.total_len as u64,
         image.start,
         slot as u64,
@@ -102,10 +102,27 @@ pub fn plan(
         0,
         0,
         hint,
+        if hint == 0 { near(&mappings, entry, image.total_len as u64) } else { hint },
     ];
     let (stage1, stage2) = (image.stage1.clone(), image.stage2.clone());
     Ok(Plan { pid, entry, stack: registers.rsp, words, stage1, stage2, mappings })
 }
+
+/// What the kernel maps below the first program of an image before the agent comes: the vDSO, stages.
+const OTHERS: u64 = 1 << 20;
+
+/// An address below what begins with that entry where large pages can be used; 0: any will do. It is as
+/// random as that is. If it is not free, the kernel takes another one.
+fn near(mappings: &[Mapping], entry: u64, len: u64) -> u64 {
+    let begins = mappings.iter().find(|mapping| mapping.contains(entry));
+    let begin = begins.map_or(0, |mapping| mapping.start.saturating_sub(mapping.offset));
+    let at = begin.saturating_sub(len + OTHERS) & !(LARGE_PAGE as u64 - 1);
+    // Further down are the program itself and its heap.
+    if at < MAPPED_FROM { 0 } else { at }
+}
+
+/// Where the kernel maps what needs no certain address.
+const MAPPED_FROM: u64 = 0x7000_0000_0000;
 
 impl Plan {
     /// The process whose image it is for.

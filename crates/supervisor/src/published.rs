@@ -21,11 +21,12 @@ pub struct Published {
 
 impl Published {
     pub fn new(image: &Image) -> Result<Published, Error> {
-        let (code, catalog) = (Segment::new(image.bytes.len())?, Segment::new(CATALOG_BYTES)?);
-        // SAFETY: both have the length of the image, and the segment is new.
+        let (code, catalog) = (Segment::new(image.shared_len)?, Segment::new(CATALOG_BYTES)?);
+        // SAFETY: the segment has room for them, and is new.
         unsafe {
             std::ptr::copy_nonoverlapping(image.bytes.as_ptr(), code.at, image.bytes.len());
         }
+        code.use_large_pages(&[0]);
         code.admit(None, 0o555)?;
         catalog.admit(None, 0o444)?;
         Ok(Published { image: code, catalog })
@@ -46,7 +47,7 @@ pub struct Sendable {
 
 impl Sendable {
     pub fn new(image: &Image) -> std::io::Result<Sendable> {
-        let offset = image.bytes.len();
+        let offset = image.shared_len;
         let file = memory_file::create(offset + CATALOG_BYTES)?;
         file.write_all_at(&image.bytes, 0)?;
         let at = memory_file::map(&file, offset, CATALOG_BYTES)?;

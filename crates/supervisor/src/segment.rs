@@ -1,15 +1,48 @@
 //! System V shared memory, which is attached by id, without descriptor or path.
 
+use ring::LARGE_PAGE;
+
 use crate::Error;
 
 /// An attached segment. The kernel removes it with its last user, however we end.
 pub struct Segment {
     pub id: i32,
     pub at: *mut u8,
+    len: usize,
 }
 
 // SAFETY: the segment stays mapped as long as this process lives; id and address are plain data.
 unsafe impl Send for Segment {}
+
+/// Attaches a segment at a free address, where large pages can be used if it is that long.
+fn attach(id: i32, len: usize) -> *mut libc::c_void {
+    let anywhere = || {
+        // SAFETY: attaches at a free address.
+        unsafe { libc::shmat(id, std::ptr::null(), 0) }
+    };
+    if len < LARGE_PAGE {
+        return anywhere();
+    }
+    let room = len.next_multiple_of(LARGE_PAGE) + LARGE_PAGE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: what is replaced and unmapped is the room that was just mapped.
+    unsafe {
+        let free = libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0);
+        if free == libc::MAP_FAILED {
+            return anywhere();
+        }
+        let before = free.align_offset(LARGE_PAGE);
+        let at = libc::shmat(id, free.add(before), libc::SHM_REMAP);
+        if at as isize == -1 {
+            libc::munmap(free, room);
+            return anywhere();
+        }
+        let end = before + len.next_multiple_of(4096);
+        libc::munmap(free, before);
+        libc::munmap(free.add(end), room - end);
+        at
+    }
+}
 
 impl Segment {
     /// Creates a segment of zeros that no other user can attach.
@@ -20,9 +53,9 @@ impl Segment {
         if id < 0 {
             return Err(Error::last(format!("creating {len} bytes of System V shared memory")));
         }
-        // SAFETY: attaches at a free address; a removed segment lives until its last user detaches.
+        // SAFETY: takes numbers only; a removed segment lives until its last user detaches.
         unsafe {
-            let at = libc::shmat(id, std::ptr::null(), 0);
+            let at = attach(id, len);
             let error = std::io::Error::last_os_error();
             libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
             if at as isize == -1 {
@@ -32,7 +65,26 @@ impl Segment {
                 }
                 return Err(Error::System { what, source: error });
             }
-            Ok(Segment { id, at: at.cast() })
+            Ok(Segment { id, at: at.cast(), len })
+        }
+    }
+
+    /// Gives the parts around these offsets large pages, if the system has some: a program then needs
+    /// one access to have what it would need hundreds for, since the kernel maps the pages of a
+    /// segment one by one. Without them everything works as well.
+    pub fn use_large_pages(&self, around: &[usize]) {
+        for offset in around {
+            let block = offset - offset % LARGE_PAGE;
+            if block + LARGE_PAGE > self.len {
+                continue;
+            }
+            // SAFETY: the block is in the segment, which stays attached. What it holds stays.
+            unsafe {
+                let at = self.at.add(block);
+                // Only what has a page can be put together.
+                at.read_volatile();
+                libc::madvise(at.cast(), LARGE_PAGE, libc::MADV_COLLAPSE);
+            }
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Parameters {
     pub catalog_at: u64,
     /// Where the agent's memory is to begin; 0: anywhere.
     pub hint: u64,
+    /// Where the image is to be, if that is free; 0: anywhere.
+    pub image_at: u64,
     pub maps: [Map; MAPS_MAX],
     pub saved: [u8; SAVED_MAX],
 }
@@ -159,7 +161,7 @@ global_asm!(
     "mov %rax, {p_catalog_at}(%rbp)",
     "1:",
     "mov $9, %eax",
-    "mov {p_hint}(%rbp), %rdi",
+    "mov {p_image_at}(%rbp), %rdi",
     "mov {p_total}(%rbp), %rsi",
     "mov $3, %edx",
     "mov $0x4022, %r10d", // MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
@@ -274,7 +276,7 @@ global_asm!(
     p_arena_len = const offset_of!(Parameters, arena_len),
     p_arena_at = const offset_of!(Parameters, arena_at),
     p_catalog_at = const offset_of!(Parameters, catalog_at),
-    p_hint = const offset_of!(Parameters, hint),
+    p_image_at = const offset_of!(Parameters, image_at),
     catalog_bytes = const ring::CATALOG_BYTES,
     // After stage 2, in its page: a msghdr, an iovec, control data, a pair of descriptors.
     message = const STAGE2_ROOM,
