@@ -1,7 +1,7 @@
 //! `reenact replay`: repeats the recorded calls and verifies that their results are the same.
 
 pub mod args;
-mod calls;
+pub mod calls;
 pub mod interrupt;
 mod log;
 pub mod report;

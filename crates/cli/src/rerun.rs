@@ -115,7 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(follower) => {
             done.system_ns = follower.cpu_ns();
             let is_whole = matches!(done.ending, Ending::Same);
-            let found = follower.finish(is_whole);
+            let found = follower.finish(&trace, is_whole);
             if let Some(signal) = interrupt::heard() {
                 return Ok(interrupt::die_of(signal));
             }
@@ -128,7 +128,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if is_same {
         message::note(&done.times_told());
     }
-    let verdict = end(&args, &trace, done);
+    let has_failed = matches!(done.ending, Ending::Failed(_));
+    let stuck = found.as_ref().filter(|found| has_failed && found.is_stuck());
+    let verdict = match stuck.and_then(Found::failure) {
+        // The program could not go on for that.
+        Some(failure) => Err(failure),
+        None => end(&args, &trace, done),
+    };
     failure::verdict(
         printed,
         verdict.and_then(|code| match found.filter(|_| is_same) {

@@ -138,7 +138,6 @@ impl Drop for Stranger {
 #[test]
 fn nobody_waits_for_strangers() {
     let (arena, file) = (arena(8), TraceFile::new("strangers"));
-    let recorder = start(arena, file.sink(), Options::default());
     let main = launch(arena);
     let stranger = Stranger::new();
     // Also the ids of init and of a process that does not exist, and invalid ids; each also marked
@@ -155,6 +154,8 @@ fn nobody_waits_for_strangers() {
             threads.push(thread);
         }
     }
+    // Not before: what does not exist makes no call after the recorder has seen that.
+    let recorder = start(arena, file.sink(), Options::default());
     eventually("the reading of all", || recorder_has_read(&threads));
     main.end();
     let summary = end_program(recorder);

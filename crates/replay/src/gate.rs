@@ -37,6 +37,8 @@ struct Head {
     planned: AtomicU64,
     /// CPU time of the calls.
     cpu_ns: AtomicU64,
+    /// The leader waits until it is known what became of a call.
+    is_awaited: AtomicBool,
     /// The leader is gone.
     abandoned: AtomicBool,
     /// The replay has stopped, or ended.
@@ -152,8 +154,11 @@ impl Gate {
             let bell = head.bell.load(Ordering::SeqCst);
             let now = came();
             if now != Came::Pending || since.elapsed() >= most {
+                // Who is told that it is not known yet asks again.
+                head.is_awaited.store(now == Came::Pending, Ordering::SeqCst);
                 return now;
             }
+            head.is_awaited.store(true, Ordering::SeqCst);
             sleep_on(&head.bell, bell, &head.bell_sleepers, || came() != Came::Pending);
         }
     }
@@ -176,6 +181,11 @@ impl Gate {
     pub(crate) fn planned(&self, seq: u64) {
         self.head().planned.fetch_max(seq.saturating_add(1), Ordering::SeqCst);
         self.ring();
+    }
+
+    /// Whether the leader waits for the replay: then nobody who waits for the leader goes on before.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.head().is_awaited.load(Ordering::SeqCst)
     }
 
     /// Whether a call may be made at once.
@@ -298,9 +308,12 @@ mod tests {
         let gate = Gate::new(3).unwrap();
         gate.await_call(1);
         gate.planned(2);
+        assert!(!gate.is_awaited());
         assert_eq!(gate.came(1, Duration::ZERO), Came::Pending);
+        assert!(gate.is_awaited());
         gate.stop();
         assert_eq!(gate.came(1, LONG), Came::Stopped);
+        assert!(!gate.is_awaited());
         assert!(!gate.is_open(2));
         gate.abandon();
         assert!(!gate.enter(2));

@@ -41,11 +41,11 @@ impl Watch {
     }
 
     /// Returns the idle time, without time in which a task rests, or works for at most
-    /// `WORKS_AT_MOST`.
+    /// `WORKS_AT_MOST`. Who waits for a leader that waits for us does not rest.
     pub fn idle(&mut self, shared: &Shared) -> Duration {
         if shared.progress() != self.progress {
             *self = Watch::new(shared);
-        } else if shared.any_lane(|lane| lane.mood() == Mood::Rests)
+        } else if !is_awaited(shared) && shared.any_lane(|lane| lane.mood() == Mood::Rests)
             || self.moved.elapsed() < WORKS_AT_MOST && shared.any_lane(|lane| works(shared, lane))
         {
             self.worked = Instant::now();
@@ -95,6 +95,11 @@ impl Shared {
         }
         true
     }
+}
+
+/// Whether a leader waits for the replay.
+fn is_awaited(shared: &Shared) -> bool {
+    shared.options.gate.as_ref().is_some_and(|gate| gate.is_awaited())
 }
 
 /// Whether a task is in a call that ends by itself: it runs, or waits for a disk. /proc decides, as

@@ -134,7 +134,8 @@ const WORKS: &[Work] = &[
         name: "git",
         needs: "git",
         given: "git init -q r; cd r; git config user.name a; git config user.email a@b.c; \
-            seq 9 > f; touch -d @1600000000 f; git add f; git commit -qm one; echo >> f; seq 3 > new",
+            seq 9 > f; touch -d @1600000000 f; git add f; export GIT_AUTHOR_DATE='1600000000 +0000'; \
+            GIT_COMMITTER_DATE=$GIT_AUTHOR_DATE git commit -qm one; echo >> f; seq 3 > new",
         command: &["/usr/bin/git", "-C", "r", "status"],
         unsteady: STEADY,
     },

@@ -26,7 +26,7 @@ use super::args::Args;
 use crate::failure::Failure;
 use crate::message;
 use crate::replay::root::{Filling, Root, make_cold, wait_at};
-use crate::replay::{first_user, heard, interrupt, is_root};
+use crate::replay::{calls, first_user, heard, interrupt, is_root};
 
 /// What the warden says: the files are there; what follows is text; what follows are findings.
 const READY: u8 = b'r';
@@ -53,6 +53,8 @@ pub struct Found {
     pub findings: Findings,
     /// Where the files are, if they stay.
     pub kept: Option<PathBuf>,
+    /// Who waits for what, if nothing moves any more.
+    pub waits: Vec<String>,
 }
 
 impl Follower {
@@ -128,7 +130,7 @@ impl Follower {
     }
 
     /// Waits until it has ended. If the program has gone its recorded way to the end, so may the replay.
-    pub fn finish(mut self, is_whole: bool) -> Result<Found, Failure> {
+    pub fn finish(mut self, trace: &Trace, is_whole: bool) -> Result<Found, Failure> {
         // While the program ran, signals were for the supervisor.
         interrupt::listen();
         let _ends = interrupt::ends(self.warden.pid);
@@ -146,8 +148,9 @@ impl Follower {
         drop(self.warden);
         let kept = self.root.keep_if(self.keep)?;
         read.map_err(|error| Failure::Failed(error.to_string()))?;
-        let findings = Findings::from_bytes(&bytes).map_err(Failure::Failed)?;
-        Ok(Found { findings, kept })
+        let mut findings = Findings::from_bytes(&bytes).map_err(Failure::Failed)?;
+        let waits = calls::look_up(trace, &mut findings.outcome);
+        Ok(Found { findings, kept, waits })
     }
 }
 
@@ -266,6 +269,7 @@ fn guard(
         privileged,
         powers: if as_root { Powers::Files } else { Powers::None },
         gate: Some(Arc::clone(gate)),
+        stuck_after: args.stuck_after,
         ..Options::default()
     };
     let pipe = || io::pipe().map_err(|error| text(&error));

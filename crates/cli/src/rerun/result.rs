@@ -219,9 +219,8 @@ impl Done {
 fn stopped(outcome: &Outcome) -> Option<String> {
     match outcome.stopped.as_ref()? {
         Stopped::Mismatch => None,
-        Stopped::Stuck(waiting) => {
-            let tasks = counted(waiting.len() as u64, "task waits", "tasks wait");
-            Some(format!("the calls on files are stuck: {tasks}, and nothing moves any more"))
+        Stopped::Stuck(_) => {
+            Some("the calls on files are stuck, nothing moves any more".to_string())
         }
         Stopped::Full(what) | Stopped::Unreadable(what) | Stopped::Failed(what) => {
             Some(format!("the calls on files were stopped: {what}"))
@@ -243,6 +242,11 @@ impl Found {
         )
     }
 
+    /// Calls on files wait for each other, or for what never comes.
+    pub fn is_stuck(&self) -> bool {
+        matches!(self.findings.outcome.stopped, Some(Stopped::Stuck(_)))
+    }
+
     /// What did not match.
     pub fn failure(&self) -> Option<Failure> {
         if self.findings.agrees() {
@@ -251,7 +255,10 @@ impl Found {
         let outcome = &self.findings.outcome;
         if let Some(why) = stopped(outcome) {
             return Some(match outcome.stopped {
-                Some(Stopped::Stuck(_)) => Failure::Stuck(why),
+                Some(Stopped::Stuck(_)) => {
+                    let lines = self.waits.iter().map(|line| format!("\n  {line}"));
+                    Failure::Stuck(why + ":" + &lines.collect::<String>())
+                }
                 _ => Failure::Failed(why),
             });
         }
@@ -309,7 +316,10 @@ mod tests {
         let state =
             FinalState { different: 1, differences: vec![difference], ..FinalState::default() };
         let findings = Findings { final_state: Some(state), ..Findings::default() };
-        let failure = Found { findings, kept: None }.failure().expect("it differs").to_string();
+        let failure = Found { findings, kept: None, waits: Vec::new() }
+            .failure()
+            .expect("it differs")
+            .to_string();
         assert!(failure.contains("1 path differs at the end"), "{failure}");
         assert!(failure.contains("\n  /a\\nb: size: 1 expected, 2 found"), "{failure}");
     }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::gate::{self, Gate};
 use crate::log::{Came, Level, Line, Wanted};
 use crate::outcome::{Stopped, Waiting, Waits};
 
@@ -24,18 +25,28 @@ fn reads_an_empty_pipe_for_a_file(dir: &Path) -> Recording {
     r
 }
 
-/// The stuck task never ends, as no jail ends with this replay: so it runs in a separate process,
-/// whose group is killed.
 #[test]
 fn who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts() {
+    alone(
+        "who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts",
+        who_reads_what_never_comes_is_told,
+    );
+}
+
+#[test]
+fn a_leader_does_not_wait_for_what_never_comes() {
+    alone("a_leader_does_not_wait_for_what_never_comes", who_leads_is_told);
+}
+
+/// The stuck task never ends, as no jail ends with this replay: so the test of that name runs in a
+/// separate process, whose group is killed.
+fn alone(name: &str, run: fn()) {
     const INNER: &str = "REENACT_TEST_STUCK";
-    const NAME: &str =
-        "who_reads_what_never_comes_is_told_soon_and_what_was_done_until_then_counts";
     if std::env::var_os(INNER).is_some() {
-        return who_reads_what_never_comes_is_told();
+        return run();
     }
     let mut test = Command::new(std::env::current_exe().expect("this program"));
-    let name = format!("replayer::tests::stuck::{NAME}");
+    let name = format!("replayer::tests::stuck::{name}");
     test.args(["--exact", &name, "--nocapture"]).env(INNER, "1").process_group(0);
     let mut test = test.spawn().expect("this program runs again");
     let status = test.wait().expect("it is a child");
@@ -67,6 +78,34 @@ fn who_reads_what_never_comes_is_told() {
     assert_eq!(who, [reader, other]);
     // The pipe, the missing file, and the read that did not return.
     assert_eq!((outcome.replayed, outcome.verified, outcome.mismatches.returned), (3, 1, 1));
+}
+
+/// The second thread waits for a leader, who waits for the first one.
+fn who_leads_is_told() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let r = reads_an_empty_pipe_for_a_file(dir.path());
+    let processes = OwnedFd::from(File::open("/proc").expect("it is mounted"));
+    let gate = Arc::new(Gate::new(5).expect("some memory"));
+    let leads = Arc::clone(&gate);
+    let leader = std::thread::spawn(move || {
+        leads.open(3);
+        let begun = Instant::now();
+        loop {
+            let came = leads.came(3, Duration::from_millis(200));
+            if came != gate::Came::Pending || begun.elapsed() > PATIENCE {
+                leads.abandon();
+                return came;
+            }
+        }
+    });
+    let proc = crate::jail::Proc { processes, desk: None };
+    let stuck_after = Duration::from_secs(1);
+    let options = Options { gate: Some(gate), stuck_after, ..Options::default() };
+    let untold = HashSet::new();
+    let outcome =
+        crate::replayer::replay(&r.trace(), options, space(), untold, &|_| {}, Some(proc), None);
+    assert_eq!(leader.join().expect("it ends"), gate::Came::Stopped);
+    assert!(matches!(outcome.stopped, Some(Stopped::Stuck(_))), "{:?}", outcome.stopped);
 }
 
 #[test]
