@@ -12,15 +12,19 @@ use crate::signal::{ALWAYS_OURS, Action, FAULTS, real_mask, signal_bit};
 use crate::sys;
 
 pub fn set_action(signal: u32, action: &Action) -> i64 {
-    let at = core::ptr::from_ref(action) as u64;
-    sys::call(Need::SetAction, [u64::from(signal), at, 0, 8, 0, 0])
+    exchange_action(signal, Some(action), 0)
+}
+
+/// Sets the kernel's action, if there is a new one, and writes the former one to `old`, if that is not 0.
+pub fn exchange_action(signal: u32, new: Option<&Action>, old: u64) -> i64 {
+    let new = new.map_or(0, |action| core::ptr::from_ref(action) as u64);
+    sys::call(Need::SetAction, [u64::from(signal), new, old, 8, 0, 0])
 }
 
 /// Makes the agent the kernel's handler of a signal, and keeps the flags of the program's action
 /// that concern the kernel.
 pub fn install_ours(signal: u32, wished: &Action) -> i64 {
-    let ours = if sys::is_quiet() { open_handler(signal, wished) } else { handler(signal, wished) };
-    set_action(signal, &Action { restorer: entry::restorer(), ..ours })
+    set_action(signal, &ours(signal, wished))
 }
 
 /// Makes the agent the handler of a signal for which the program has none. Returns the kernel's
@@ -28,9 +32,22 @@ pub fn install_ours(signal: u32, wished: &Action) -> i64 {
 pub fn replace_by_ours(signal: u32) -> Action {
     let ours = Action { restorer: entry::restorer(), ..handler(signal, &Action::default()) };
     let mut before = Action::default();
-    let [new, old] = [&raw const ours as u64, &raw mut before as u64];
-    sys::call(Need::SetAction, [u64::from(signal), new, old, 8, 0, 0]);
+    exchange_action(signal, Some(&ours), &raw mut before as u64);
     before
+}
+
+/// What the kernel does on a signal for which the program wishes this.
+pub fn kernel_action(signal: u32, wished: &Action) -> Action {
+    if wished.handler > SIG_IGN || ALWAYS_OURS.contains(&signal) {
+        ours(signal, wished)
+    } else {
+        *wished
+    }
+}
+
+fn ours(signal: u32, wished: &Action) -> Action {
+    let ours = if sys::is_quiet() { open_handler(signal, wished) } else { handler(signal, wished) };
+    Action { restorer: entry::restorer(), ..ours }
 }
 
 const KEPT: u32 = raw::SA_RESTART | raw::SA_NOCLDSTOP | raw::SA_NOCLDWAIT;

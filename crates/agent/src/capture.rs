@@ -45,6 +45,9 @@ pub struct Which {
 /// Copies the input memory of a call.
 #[inline(never)]
 pub fn copy_in(context: &Context, row: &Row, args: &[u64; 6]) {
+    if memory::must_ask_kernel(context) && context.copied.get().is_null() {
+        return memory::while_unchanged(context, || copy_in(context, row, args));
+    }
     for op in &row.ops[..usize::from(row.nops)] {
         if matches!(op.dir, Dir::In | Dir::InOut) {
             copy_op(context, op, args, None);
@@ -103,6 +106,9 @@ fn room(context: &Context, op: &Op, args: &[u64; 6]) -> Option<u32> {
 /// Copies the output memory of a call.
 #[inline(never)]
 pub fn copy_out(context: &Context, row: &Row, args: &[u64; 6], ret: i64) {
+    if memory::must_ask_kernel(context) && context.copied.get().is_null() {
+        return memory::while_unchanged(context, || copy_out(context, row, args, ret));
+    }
     let failed = is_error(ret);
     for op in &row.ops[..usize::from(row.nops)] {
         let comes_out = match op.dir {

@@ -19,6 +19,7 @@ use crate::arch::{entry, processor};
 use crate::baton::Baton;
 use crate::cells::{Flag, Number, OptionalWord, Word};
 use crate::chunk::Chunk;
+use crate::copied::Copied;
 use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
 use crate::hurry::Hurry;
@@ -72,6 +73,8 @@ pub struct Context {
     pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
     pub fault_unsafe: Cell<bool>,
+    /// Then: memory of the program that does not change now; null: none.
+    pub copied: Cell<*const Copied>,
     /// Signal mask as the program set it.
     pub mask: Word,
     /// Signal mask during the current call, if the call brings its own (ppoll ...).
@@ -348,6 +351,7 @@ impl Context {
             skips_contents,
             unusual,
             fault_unsafe,
+            copied,
             mask,
             call_mask,
             room,
@@ -399,6 +403,7 @@ impl Context {
         skips_contents.set(false);
         unusual.set(false);
         fault_unsafe.set(false);
+        copied.set(core::ptr::null());
         mask.set(0);
         call_mask.set(None);
         room.set(0);
@@ -486,6 +491,20 @@ impl Context {
     pub fn take_sigsys(&self) -> Option<[u64; 16]> {
         self.pending_code.set(None);
         self.pending_sigsys.take()
+    }
+
+    /// Whether no other thread could change what is mapped: all that share the memory wait for this one.
+    pub fn is_alone_in_memory(&self) -> bool {
+        const LOOKED_AT: usize = MAKERS + 1;
+        let space = space();
+        let waits = |other: &Context| self.waiting_makers.get().contains(&other.process.get());
+        !space.patched_enough.get()
+            && space.areas_used.load(Ordering::Relaxed) as usize <= LOOKED_AT
+            && space.areas().map(|area| &area.context).all(|other| {
+                core::ptr::eq(other, self)
+                    || other.area_state.load(Ordering::Relaxed) == area::FREE
+                    || waits(other) && other.process().users.load(Ordering::Relaxed) == 1
+            })
     }
 
     /// Updates `fault_unsafe`: faults can be caught while unblocked and no signal frame is held.

@@ -12,6 +12,7 @@ use crate::arch::places::{Place, in_agent_text, place_of};
 use crate::context::Context;
 use crate::interrupted::on_own_stack;
 use crate::signal::{Info, real_mask, signal_bit};
+use crate::stream::Stream;
 use crate::timers::{Whose, told};
 use crate::{course, sys};
 
@@ -105,7 +106,8 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &mut UContext) 
 /// Whether the kernel goes on with no call that this signal has ended, whatever the agent makes of it.
 fn fails_calls(context: &Context, signal: u32) -> bool {
     let process = context.process();
-    let action = process.lock.with(|()| process.actions.get(signal));
+    let read = || process.lock.with(|()| process.actions.get(signal));
+    let action = Stream::while_busy(context, read);
     action.handler > SIG_IGN && action.flags & u64::from(raw::SA_RESTART) == 0
 }
 

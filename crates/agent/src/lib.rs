@@ -37,6 +37,7 @@ mod aio_contexts;
 mod baton;
 mod cells;
 mod chunk;
+mod copied;
 mod course;
 mod cpu_time;
 mod flights;

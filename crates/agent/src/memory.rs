@@ -4,16 +4,18 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::arch::access;
 use crate::context::Context;
+use crate::copied::Copied;
 use crate::needs::Need;
 use crate::sys;
 use syscalls::abi::errno;
 
 const EFAULT: i64 = errno::result(errno::EFAULT);
+const EINVAL: i64 = errno::result(errno::EINVAL);
 
 /// Returns true if a fault could not be caught now, so that the kernel has to copy. If a filter of
 /// the program may forbid that call, the memory is trusted to be mapped.
 #[inline(always)]
-fn must_ask_kernel(context: &Context) -> bool {
+pub fn must_ask_kernel(context: &Context) -> bool {
     context.fault_unsafe.get() && !sys::is_quiet()
 }
 
@@ -24,7 +26,7 @@ fn must_ask_kernel(context: &Context) -> bool {
 #[inline(always)]
 pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
     if must_ask_kernel(context) {
-        return copy_by_kernel(context, to as u64, from, len, Need::ReadMemory);
+        return read_near(context, to, from, len);
     }
     // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
     unsafe { access::reenact_copy(to, from, len) }
@@ -56,6 +58,60 @@ pub fn copy_out(context: &Context, to: u64, from: *const u8, len: u64) -> u64 {
     }
     // SAFETY: `from` is agent memory; faults at `to` are caught.
     unsafe { access::reenact_copy(to as *mut u8, from as u64, len) }
+}
+
+/// Lets reads in `work` see memory as it was when `work` first read near it: for what the program gives to
+/// a call, or gets from it.
+#[cold]
+#[inline(never)]
+pub fn while_unchanged(context: &Context, work: impl FnOnce()) {
+    let copied = Copied::new();
+    context.copied.set(&raw const copied);
+    work();
+    forget_copied(context);
+}
+
+/// Who was in [`while_unchanged`] is not there any more.
+pub fn forget_copied(context: &Context) {
+    context.copied.set(core::ptr::null());
+}
+
+/// Copies from program memory. Returns the number of bytes at the end that could not be read.
+#[cold]
+fn read_near(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
+    let read = |to: *mut u8, from, len| read_by_kernel(context, to as u64, from, len);
+    // A signal meanwhile does not find it in use.
+    let at = context.copied.replace(core::ptr::null());
+    // SAFETY: it lives until it is forgotten, and only this thread refers to it.
+    let Some(copied) = (unsafe { at.as_ref() }) else { return read(to, from, len) };
+    // SAFETY: the caller has room at `to`.
+    let missing = unsafe { copied.copy(to, from, len, read) };
+    context.copied.set(at);
+    missing
+}
+
+/// Up to this many bytes the kernel is asked whether memory is there, page by page; it copies more at once.
+const ASKED_BYTES: u64 = 8192;
+
+/// Reads program memory with the kernel's help. Returns the number of bytes that could not be read.
+fn read_by_kernel(context: &Context, to: u64, from: u64, len: u64) -> u64 {
+    if len <= ASKED_BYTES && context.is_alone_in_memory() && is_there(from, len) {
+        // SAFETY: the caller has room at `to`; only this thread could unmap what is there.
+        return unsafe { access::reenact_copy(to as *mut u8, from, len) };
+    }
+    copy_by_kernel(context, to, from, len, Need::ReadMemory)
+}
+
+/// Whether memory can be read, in a tenth of the time that the kernel needs to copy it: a call with an
+/// operation that does not exist, which the kernel finds out when it has read its input.
+fn is_there(from: u64, len: u64) -> bool {
+    const NO_OPERATION: u64 = u32::MAX as u64;
+    let Some(last) = from.checked_add(len.saturating_sub(1)) else { return false };
+    let mut pages = (from & !4095..=last).step_by(4096);
+    pages.all(|page| {
+        let word = page.max(from & !7);
+        sys::call(Need::SetMask, [NO_OPERATION, word, 0, 8, 0, 0]) == EINVAL
+    })
 }
 
 #[cold]
@@ -136,16 +192,8 @@ pub fn string_len(context: &Context, from: u64, max: u64) -> Option<u64> {
     while len < max {
         let at = from.checked_add(len)?;
         let aligned = at & !7;
-        let mut word = 0u64;
-        let fault = if must_ask_kernel(context) {
-            copy_by_kernel(context, &raw mut word as u64, aligned, 8, Need::ReadMemory) != 0
-        } else {
-            // SAFETY: an aligned word does not cross a page; a fault is caught.
-            unsafe { access::reenact_load(aligned, &raw mut word) != 0 }
-        };
-        if fault {
-            return None;
-        }
+        // An aligned word does not cross a page.
+        let word = read_word(context, aligned)?;
         let skip = at - aligned;
         // Treat the bytes before the string as non-zero.
         let bytes = word | ((1u64 << (8 * skip)) - 1);

@@ -137,22 +137,13 @@ pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i6
     }
     let masked = !sys::denies(needed::MASKS);
     let mask = if masked { sys::set_mask(!FAULTS) } else { 0 };
-    let ret = sigcalls::act(
-        current_process(),
-        [signal, new, old, size],
-        |at| {
-            let mut action = Action::default();
-            let to = (&raw mut action).cast();
-            // SAFETY: `to` is a local variable; a fault at `at` is caught.
-            let missing = unsafe { access::reenact_copy(to, at, size_of::<Action>() as u64) };
-            (missing == 0).then_some(action)
-        },
-        |at, action| {
-            let from = core::ptr::from_ref(action) as u64;
-            // SAFETY: `from` is a reference; a fault at `at` is caught.
-            unsafe { access::reenact_copy(at as *mut u8, from, size_of::<Action>() as u64) == 0 }
-        },
-    );
+    let ret = sigcalls::act(current_process(), [signal, new, old, size], |at| {
+        let mut action = Action::default();
+        let to = (&raw mut action).cast();
+        // SAFETY: `to` is a local variable; a fault at `at` is caught.
+        let missing = unsafe { access::reenact_copy(to, at, size_of::<Action>() as u64) };
+        (missing == 0).then_some(action)
+    });
     if masked {
         sys::set_mask(mask);
     }

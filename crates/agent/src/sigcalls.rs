@@ -2,18 +2,17 @@
 
 use linux_raw_sys::general as raw;
 use syscalls::abi::errno;
-use syscalls::abi::signals::{SA_KNOWN, SIG_IGN};
+use syscalls::abi::signals::SA_KNOWN;
 
-use crate::actions::{install_ours, is_ours, queue_to_self, set_action};
-use crate::arch::entry;
+use crate::actions::{exchange_action, is_ours, kernel_action, queue_to_self};
 use crate::arch::frames::{AltStack, Frame, UContext};
 use crate::arch::head::phase;
+use crate::arch::{access, entry};
 use crate::call::{Call, enter, exit};
 use crate::context::{Context, Process, current, mask_all};
-use crate::needs::{Need, needed};
-use crate::signal::{
-    ALWAYS_OURS, Action, UNBLOCKABLE, on_altstack, real_mask, shown_altstack, signal_bit,
-};
+use crate::needs::needed;
+use crate::signal::{Action, UNBLOCKABLE, on_altstack, real_mask, shown_altstack, signal_bit};
+use crate::stream::Stream;
 use crate::threads::{install_altstack, own_altstack};
 use crate::{memory, rings, signals, sites, sys};
 
@@ -26,11 +25,10 @@ const MINSIGSTKSZ: u64 = 2048;
 /// rt_sigaction: the program's actions are kept in the agent's table.
 pub fn sigaction(context: &Context, call: &Call) {
     enter(context, call, 0);
-    let old_mask = sys::set_mask(mask_all(context));
+    // A signal waits for the end of the call, and so for that of the lock.
     context.phase.set(phase::IN_CALL);
-    let ret = change_action(context, call);
+    let ret = Stream::while_busy(context, || change_action(context, call));
     exit(context, call, ret);
-    sys::set_mask(old_mask);
 }
 
 fn change_action(context: &Context, call: &Call) -> i64 {
@@ -44,20 +42,14 @@ fn change_action(context: &Context, call: &Call) -> i64 {
             return ret;
         }
     }
-    act(
-        context.process(),
-        [signal, new, old, set_bytes],
-        |at| memory::read(context, at),
-        |at, action| memory::write(context, at, action),
-    )
+    act(context.process(), [signal, new, old, set_bytes], |at| memory::read(context, at))
 }
 
-/// rt_sigaction on a table, with functions that read and write program memory.
+/// rt_sigaction on a table, with a function that reads program memory.
 pub fn act(
     process: &Process,
     [signal, new, old, set_bytes]: [u64; 4],
     read: impl Fn(u64) -> Option<Action>,
-    write: impl Fn(u64, &Action) -> bool,
 ) -> i64 {
     if set_bytes != 8 {
         return EINVAL;
@@ -75,29 +67,39 @@ pub fn act(
     if !(1..=64).contains(&number) || (unblockable && new != 0) {
         return EINVAL;
     }
-    let always_ours = ALWAYS_OURS.contains(&number);
-    let previous = process.lock.with(|()| {
-        let mut kernel = Action::default();
-        let at = &raw mut kernel as u64;
-        sys::call(Need::SetAction, [u64::from(number), 0, at, 8, 0, 0]);
+    process.lock.with(|()| {
         let actions = &process.actions;
-        let previous = if is_ours(kernel.handler) { actions.get(number) } else { kernel };
-        if let Some(mut action) = new_action {
+        let previous = actions.get(number);
+        let ours = new_action.map(|mut action| {
             action.flags &= SA_KNOWN;
             action.mask &= !UNBLOCKABLE;
             actions.set(number, &action);
-            if action.handler > SIG_IGN || always_ours {
-                install_ours(number, &action);
-            } else {
-                set_action(number, &action);
-            }
+            kernel_action(number, &action)
+        });
+        // The kernel also finds out whether there is memory for the old one.
+        let ret = exchange_action(number, ours.as_ref(), old);
+        if ret == 0 && old != 0 {
+            show_previous(old, &previous);
+        } else if ret != 0 && ret != EFAULT {
+            // A filter refuses it.
+            actions.set(number, &previous);
         }
-        previous
-    });
-    if old != 0 && !write(old, &previous) {
-        return EFAULT;
+        ret
+    })
+}
+
+/// Replaces an action that the kernel has written for the program by that of the table, if it leads to
+/// the agent.
+fn show_previous(at: u64, previous: &Action) {
+    let mut kernel = Action::default();
+    let bytes = size_of::<Action>() as u64;
+    let [read, written] = [(&raw mut kernel).cast(), at as *mut u8];
+    // SAFETY: the kernel has just written to this memory; the other side is local.
+    unsafe {
+        if access::reenact_copy(read, at, bytes) == 0 && is_ours(kernel.handler) {
+            access::reenact_copy(written, core::ptr::from_ref(previous) as u64, bytes);
+        }
     }
-    0
 }
 
 /// rt_sigprocmask: SIGSYS stays deliverable, but the program sees the mask that it asked for.

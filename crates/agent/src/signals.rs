@@ -36,7 +36,8 @@ use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{
-    asked, call, clock, course, deferred, looking, requests, serial, sites, sys, tracing, waiting,
+    asked, call, clock, course, deferred, looking, memory, requests, serial, sites, sys, tracing,
+    waiting,
 };
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
@@ -190,6 +191,7 @@ fn clock_is_forbidden(context: &Context, uc: &mut UContext) -> bool {
 
 /// Undoes a call that was not made, as if the program had not reached it.
 fn undo(context: &Context) {
+    memory::forget_copied(context);
     if context.counted_early.take() {
         call::uncount(context);
         if !context.exec_announced.get() {

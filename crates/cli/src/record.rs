@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use recorder::{
-    Ahead, DataRule, DataRules, Every, Handle, KernelEvents, Options, Recorder, host, state,
+    Ahead, DataRule, DataRules, Elsewhere, Every, Handle, KernelEvents, Options, Recorder, host,
+    state,
 };
 use recorder::{Sink, start_thread};
 use ring::{Course, DataMode, Rings, Settings, request};
@@ -148,6 +149,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         is_admitted: false,
         ahead: Ahead::default(),
+        elsewhere: Elsewhere::new(),
         wants_callers: args.callers.stacks().is_some(),
         outside,
         loaded: match args.rerunnable {
@@ -286,6 +288,8 @@ struct Glue {
     is_admitted: bool,
     /// State read ahead for processes in an exec.
     ahead: Ahead,
+    /// Keeps the recorder off processors that programs are bound to.
+    elsewhere: Elsewhere,
     /// The callers of calls are looked for.
     wants_callers: bool,
     outside: state::Outside,
@@ -333,6 +337,7 @@ impl Observer for Glue {
     fn image(&mut self, stop: &ExecStop) {
         self.keep_output();
         let &ExecStop { pid, process, known } = stop;
+        self.elsewhere.look(pid);
         if let Some(kernel) = &self.kernel {
             // Those that the first one makes are admitted by the kernel itself, at their fork.
             if !std::mem::replace(&mut self.is_admitted, true) {

@@ -96,7 +96,7 @@ impl Domain {
         let segment = Segment::new(ring::arena_bytes(pool_chunks))?;
         // Who wants little memory in use gets little.
         if pool_chunks * ring::POOL_BYTES >= LARGE_PAGES_FROM {
-            segment.use_large_pages(&ring::IN_USE_AT);
+            segment.use_large_pages_soon(&ring::IN_USE_AT);
         }
         if owner.is_some() {
             segment.admit(owner, 0o600)?;
