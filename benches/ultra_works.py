@@ -230,7 +230,12 @@ Require all granted
                 "-c", f"DocumentRoot {root}{self.folder}/htdocs"]
 
     def during(self):
-        ask(f"{self.folder}/order")
+        cpus = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {int(LAST)})
+        try:
+            ask(f"{self.folder}/order")
+        finally:
+            os.sched_setaffinity(0, cpus)
         end_server(self.folder)
 
     def actual(self):

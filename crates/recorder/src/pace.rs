@@ -1,6 +1,7 @@
-//! Decides when to read: at once while there is much data, on a timer while there is little.
+//! Decides when to read: at once while there is much data, on a timer while there is little; and whether
+//! others go first.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ring::Line;
 use rustix::fs::Timespec;
@@ -68,6 +69,34 @@ impl Pace {
     }
 }
 
+/// Whether those who wait for our processor go first: what is recorded, and who it talks to. They do while
+/// little is unread, or programs would wait for room in the end.
+#[derive(Default)]
+pub(crate) struct Courtesy {
+    until: Option<Instant>,
+}
+
+impl Courtesy {
+    /// With more than this part of the room unread nobody goes first.
+    const PART: u64 = 16;
+    /// On a busy processor a round would take for ever.
+    const LONGEST: Duration = Duration::from_millis(10);
+
+    /// Decides it for a round.
+    pub fn begin(&mut self, unread: u64, room: u64) {
+        self.until = (unread <= room / Self::PART).then(|| Instant::now() + Self::LONGEST);
+    }
+
+    /// Lets others go first, if they do; returns whether.
+    pub fn after_you(&mut self) -> bool {
+        self.until = self.until.filter(|until| Instant::now() < *until);
+        if self.until.is_some() {
+            std::thread::yield_now();
+        }
+        self.until.is_some()
+    }
+}
+
 fn waiter((bell, &rung): (&&Line, &u32)) -> futex::Wait {
     let mut wait = futex::Wait::new();
     wait.val = rung.into();
@@ -83,7 +112,6 @@ fn timespec(time: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
-    use std::time::Instant;
 
     use super::*;
 
@@ -95,6 +123,20 @@ mod tests {
         for bells in [&[bell][..], &[&second.control().doorbell, bell][..]] {
             rest_until_rung(bells, bell);
         }
+    }
+
+    #[test]
+    fn others_go_first_while_little_is_unread_and_not_for_ever() {
+        let mut courtesy = Courtesy::default();
+        assert!(!courtesy.after_you());
+        courtesy.begin(101, 1600);
+        assert!(!courtesy.after_you());
+        let began = Instant::now();
+        courtesy.begin(100, 1600);
+        while courtesy.after_you() {
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+        assert!(began.elapsed() >= Courtesy::LONGEST);
     }
 
     fn rest_until_rung(bells: &[&Line], bell: &Line) {

@@ -17,6 +17,7 @@ use crate::ingest::Stream;
 use crate::mailbox::wake;
 use crate::numbers::Numbers;
 use crate::output::Output;
+use crate::pace::Courtesy;
 pub(crate) use news::{Birth, News};
 
 /// Maximum unread bytes of a stream; with more, its counters were overwritten.
@@ -26,6 +27,8 @@ const URGENT_BYTES: u64 = 256 << 10;
 
 /// Size of the records of the shortest call.
 const CALL_BYTES_MIN: u64 = 48;
+/// Bytes that are read before others may go first.
+const PIECE_BYTES: usize = 8 << 10;
 /// How often slots are read in turn, in a round, because completions in one wait for submissions in
 /// another.
 const PATIENCE_MAX: usize = 1024;
@@ -101,6 +104,7 @@ pub(crate) struct Slots {
     behind: bool,
     /// Completions wait for submissions in other slots.
     patient: bool,
+    courtesy: Courtesy,
 }
 
 impl Slots {
@@ -113,6 +117,7 @@ impl Slots {
             counts: Counts::default(),
             behind: false,
             patient: false,
+            courtesy: Courtesy::default(),
         };
         slots.add(arena, rustix::process::geteuid().as_raw());
         slots
@@ -157,6 +162,7 @@ impl Slots {
 
     /// Reads all slots once; returns the number of bytes.
     pub fn round(&mut self, out: &mut Output, news: &mut Vec<News>) -> u64 {
+        self.begin_round();
         if out.policy.is_some() {
             return self.round_in_order(out, news);
         }
@@ -173,6 +179,25 @@ impl Slots {
             wake_if_waiting(self.shared(index));
         }
         bytes
+    }
+
+    fn begin_round(&mut self) {
+        let mut unread = 0;
+        self.each_in_use(|index| {
+            unread += self.unread(index);
+            false
+        });
+        let room = |arena: &Arena| (arena.pool_chunks() * POOL_BYTES) as u64;
+        self.courtesy.begin(unread, self.arenas.iter().map(room).sum());
+    }
+
+    /// Bytes of a slot that can be read.
+    fn unread(&self, index: usize) -> u64 {
+        match &self.threads[index] {
+            None => self.shared(index).published.load(Ordering::Acquire),
+            Some(thread) if thread.adrift => 0,
+            Some(thread) => thread.reader.unread(&self.arena(index)),
+        }
     }
 
     /// Whether a slot stands at a completion whose submission was not read yet.
@@ -290,13 +315,7 @@ impl Slots {
             if self.left.contains(&index) {
                 return slot.state.load(Ordering::Acquire) == slot_state::ENDED;
             }
-            let unread = self.threads[index].as_ref().map_or(
-                slot.published.load(Ordering::Acquire),
-                |thread| match thread.adrift {
-                    true => 0,
-                    false => thread.reader.unread(&self.arena(index)),
-                },
-            );
+            let unread = self.unread(index);
             unread >= URGENT_BYTES
                 || slot.consumed.waiting.load(Ordering::SeqCst) != 0
                 || slot.state.load(Ordering::Acquire) == slot_state::ENDED
@@ -366,7 +385,7 @@ impl Slots {
         }
         while left != 0 && !thread.adrift {
             let bytes = thread.reader.peek(&arena);
-            let bytes = &bytes[..bytes.len().min(left as usize)];
+            let bytes = &bytes[..bytes.len().min(left as usize).min(PIECE_BYTES)];
             if bytes.is_empty() {
                 thread.adrift = true;
                 thread.give_up("a chunk that is none", out);
@@ -386,6 +405,7 @@ impl Slots {
             if !whole {
                 break;
             }
+            self.courtesy.after_you();
         }
         if thread.adrift {
             // The thread must not wait for a reader that has given up.
