@@ -78,9 +78,9 @@ pub(crate) struct Courtesy {
 
 impl Courtesy {
     /// With more than this part of the room unread nobody goes first.
-    const PART: u64 = 16;
+    const PART: u64 = 64;
     /// On a busy processor a round would take for ever.
-    const LONGEST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_millis(5);
 
     /// Decides it for a round.
     pub fn begin(&mut self, unread: u64, room: u64) {
@@ -129,10 +129,10 @@ mod tests {
     fn others_go_first_while_little_is_unread_and_not_for_ever() {
         let mut courtesy = Courtesy::default();
         assert!(!courtesy.after_you());
-        courtesy.begin(101, 1600);
+        courtesy.begin(101, 6400);
         assert!(!courtesy.after_you());
         let began = Instant::now();
-        courtesy.begin(100, 1600);
+        courtesy.begin(100, 6400);
         while courtesy.after_you() {
             assert!(began.elapsed() < Duration::from_secs(60));
         }

@@ -385,19 +385,13 @@ impl Slots {
         }
         while left != 0 && !thread.adrift {
             let bytes = thread.reader.peek(&arena);
-            let bytes = &bytes[..bytes.len().min(left as usize).min(PIECE_BYTES)];
+            let bytes = &bytes[..bytes.len().min(left as usize)];
             if bytes.is_empty() {
                 thread.adrift = true;
                 thread.give_up("a chunk that is none", out);
                 break;
             }
-            let mut read = bytes.len();
-            if !thread.broken {
-                match thread.stream.feed(bytes, out) {
-                    Ok(fed) => read = fed,
-                    Err(bad) => thread.give_up(&format!("{} ({:#x})", bad.what, bad.word), out),
-                }
-            }
+            let read = thread.feed(bytes, out, &mut self.courtesy);
             let whole = read == bytes.len();
             left -= read as u64;
             thread.reader.advance(&arena, read);
@@ -405,7 +399,6 @@ impl Slots {
             if !whole {
                 break;
             }
-            self.courtesy.after_you();
         }
         if thread.adrift {
             // The thread must not wait for a reader that has given up.
@@ -634,6 +627,30 @@ impl Slots {
 }
 
 impl Thread {
+    /// Reads records, and lets others go first in between. Returns how many bytes, as the rest may have to
+    /// wait.
+    fn feed(&mut self, bytes: &[u8], out: &mut Output, courtesy: &mut Courtesy) -> usize {
+        let mut read = 0;
+        for piece in bytes.chunks(PIECE_BYTES) {
+            if self.broken {
+                return bytes.len();
+            }
+            let fed = match self.stream.feed(piece, out) {
+                Ok(fed) => fed,
+                Err(bad) => {
+                    self.give_up(&format!("{} ({:#x})", bad.what, bad.word), out);
+                    return bytes.len();
+                }
+            };
+            read += fed;
+            if fed != piece.len() {
+                break;
+            }
+            courtesy.after_you();
+        }
+        read
+    }
+
     #[cold]
     fn give_up(&mut self, what: &str, out: &mut Output) {
         if std::mem::replace(&mut self.broken, true) {
