@@ -149,7 +149,7 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         is_admitted: false,
         ahead: Ahead::default(),
-        elsewhere: Elsewhere::new(),
+        elsewhere: Elsewhere::here(),
         wants_callers: args.callers.stacks().is_some(),
         outside,
         loaded: match args.rerunnable {

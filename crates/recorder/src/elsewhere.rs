@@ -12,7 +12,6 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 const PASSES: usize = 2;
 
 /// The processors to which programs are bound.
-#[derive(Default)]
 pub struct Elsewhere {
     /// Where our threads may run.
     allowed: CpuSet,
@@ -22,8 +21,8 @@ pub struct Elsewhere {
 
 impl Elsewhere {
     /// Begins with the processors of the calling thread.
-    pub fn new() -> Elsewhere {
-        Elsewhere { allowed: sched_getaffinity(None).unwrap_or_default(), ..Elsewhere::default() }
+    pub fn here() -> Elsewhere {
+        Elsewhere { allowed: sched_getaffinity(None).unwrap_or_default(), bound: BTreeMap::new() }
     }
 
     /// Looks at a process that begins a program, and waits for the calling thread.
@@ -58,6 +57,14 @@ impl Elsewhere {
         let mut free = self.allowed;
         self.bound.keys().for_each(|&cpu| free.unset(cpu));
         if free.count() == 0 { self.allowed } else { free }
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        if !self.bound.is_empty() {
+            move_all(&self.allowed);
+        }
     }
 }
 
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn we_stay_away_while_a_program_is_bound() {
         let all = sched_getaffinity(None).unwrap();
-        let mut elsewhere = Elsewhere::new();
+        let mut elsewhere = Elsewhere::here();
         let (others, thread) = other_thread();
         let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap();
         let mut one = CpuSet::new();
@@ -126,6 +133,11 @@ mod tests {
         bound.wait().unwrap();
         elsewhere.look(other);
         assert_eq!([others(), sched_getaffinity(None).unwrap()], [all, all]);
+        sched_setaffinity(Pid::from_raw(other.cast_signed()), &one).unwrap();
+        elsewhere.look(other);
+        assert_eq!(sched_getaffinity(None).unwrap(), one);
+        drop(elsewhere);
+        assert_eq!([others(), sched_getaffinity(None).unwrap()], [all, all], "it is over");
         free.kill().unwrap();
         free.wait().unwrap();
         drop(others);
@@ -134,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_program_on_each_processor_leaves_us_all() {
-        let mut elsewhere = Elsewhere::new();
+        let mut elsewhere = Elsewhere::here();
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
         let all = elsewhere.allowed;
         elsewhere.bound =
