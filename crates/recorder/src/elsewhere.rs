@@ -48,8 +48,9 @@ impl Elsewhere {
     /// The processor of the programs that are bound; all, if there is none or if there are several.
     fn with_programs(&self) -> CpuSet {
         let mut cpus = CpuSet::new();
-        self.bound.keys().for_each(|&cpu| cpus.set(cpu));
-        if cpus.count() == 1 { cpus } else { self.allowed }
+        let ours = self.bound.keys().filter(|&&cpu| self.allowed.is_set(cpu));
+        ours.for_each(|&cpu| cpus.set(cpu));
+        if self.bound.len() == 1 && cpus.count() == 1 { cpus } else { self.allowed }
     }
 
     /// The processors that are left for us; all, if that would be none.
@@ -155,7 +156,12 @@ mod tests {
             (elsewhere.free(), elsewhere.with_programs().count() > 1),
             (all, all.count() > 1)
         );
-        elsewhere.bound.pop_first();
+        let (first, _) = elsewhere.bound.pop_first().unwrap();
         assert_eq!(elsewhere.free().count(), 1);
+        elsewhere.allowed.unset(first);
+        elsewhere.bound = [(first, own)].into();
+        assert_eq!(elsewhere.with_programs(), elsewhere.allowed, "we may not go there");
+        // Nothing was moved, and nothing is to be moved back: other tests run meanwhile.
+        elsewhere.bound.clear();
     }
 }
