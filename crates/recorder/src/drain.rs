@@ -54,6 +54,16 @@ pub(crate) struct Frame {
     pub epoch: (u64, u64),
 }
 
+/// Whether a process id is or was one of ours.
+struct Question {
+    pid: u32,
+    /// No process had it when that was asked.
+    was_gone: bool,
+    answer: Sender<bool>,
+    /// It was not known after one round.
+    has_waited: bool,
+}
+
 pub(crate) struct Drain {
     mailbox: Arc<Mailbox>,
     out: Output,
@@ -76,8 +86,8 @@ pub(crate) struct Drain {
     epoch: (u64, u64),
     /// Time stamps at which the last two rounds began.
     rounds: [u64; 2],
-    /// Open questions whether a process id is or was one of ours; answered after the next round.
-    asked: Vec<(u32, bool, Sender<bool>)>,
+    /// Open questions whether a process id is or was one of ours.
+    asked: Vec<Question>,
     /// Arenas in which a program has overwritten the stop flags.
     tampered: Vec<usize>,
 }
@@ -132,10 +142,7 @@ impl Drain {
             let kernel = self.options.kernel.as_ref();
             let kernel_bytes = kernel.map_or(0, |kernel| kernel.read(&mut self.out));
             self.check_control();
-            for (pid, is_gone, answer) in self.asked.drain(..) {
-                // The receiver may be gone.
-                let _ = answer.send(self.processes.have_had(pid, is_gone));
-            }
+            self.answer();
             self.check_stop();
             if self.is_over(bytes) {
                 return self.finish();
@@ -151,9 +158,26 @@ impl Drain {
                 self.processes.look_again(|process| self.slots.has(process));
             }
             let (slots, mailbox) = (&self.slots, &self.mailbox);
+            let is_asked = !self.asked.is_empty();
             let bells = slots.arenas().iter().map(|arena| &arena.control().doorbell);
             let bells: Vec<&Line> = bells.collect();
-            pace.rest(bytes + kernel_bytes, &bells, || mailbox.is_filled() || slots.urgent());
+            pace.rest(bytes + kernel_bytes, &bells, || {
+                is_asked || mailbox.is_filled() || slots.urgent()
+            });
+        }
+    }
+
+    /// Answers questions about process ids. Who is not known after this round may be after the next one:
+    /// slots are read one after the other, while programs go on.
+    fn answer(&mut self) {
+        for question in std::mem::take(&mut self.asked) {
+            let known = self.processes.knows(question.pid, question.was_gone);
+            if known || question.has_waited {
+                // The receiver may be gone.
+                let _ = question.answer.send(known);
+            } else {
+                self.asked.push(Question { has_waited: true, ..question });
+            }
         }
     }
 
@@ -179,7 +203,8 @@ impl Drain {
                 Message::Placed { process, tsc } => self.processes.placed(process, tsc),
                 Message::Unrecorded(process) => self.processes.account(process),
                 Message::IsRecorded { pid, is_gone, answer } => {
-                    self.asked.push((pid, is_gone, answer));
+                    let was_gone = is_gone;
+                    self.asked.push(Question { pid, was_gone, answer, has_waited: false });
                 }
                 Message::Stored(stored, tsc) => {
                     if !self.out.knows_thread(&stored) && !std::mem::replace(&mut has_read, true) {

@@ -404,10 +404,16 @@ impl Processes {
     }
 
     /// Whether a process of the recording has or had this id. `is_gone`: no process has it now.
-    pub fn have_had(&self, pid: u32, is_gone: bool) -> bool {
+    fn have_had(&self, pid: u32, is_gone: bool) -> bool {
         self.table.values().any(|process| process.pid == pid)
             || self.buried.iter().any(|buried| buried.pid == pid)
             || is_gone && self.gone.contains(&pid)
+    }
+
+    /// The same of a process that was there or not when the question was asked, and may have ended since.
+    pub fn knows(&self, pid: u32, was_gone: bool) -> bool {
+        let is_gone = || self.kin.relation(pid.cast_signed()) == Relation::Gone;
+        self.have_had(pid, was_gone) || self.gone.contains(&pid) && is_gone()
     }
 
     /// Notes that the agent was placed into a new image of a process.
@@ -484,6 +490,7 @@ mod tests {
         processes.started(&Birth { start, foreign: false, told: 0 }, None);
         assert!(processes.have_had(pid, true), "who sent the signal is gone, as the process is");
         assert!(!processes.have_had(pid, false), "somebody else has the id now");
+        assert!(processes.knows(pid, false), "nobody has it any more");
         assert!(!processes.have_had(pid + 1, true));
     }
 

@@ -182,9 +182,10 @@ impl Slots {
     }
 
     fn begin_round(&mut self) {
-        let mut unread = 0;
+        let mut unread = 0u64;
         self.each_in_use(|index| {
-            unread += self.unread(index);
+            // A program may have written anything there.
+            unread = unread.saturating_add(self.unread(index));
             false
         });
         let room = |arena: &Arena| (arena.pool_chunks() * POOL_BYTES) as u64;
