@@ -137,7 +137,7 @@ pub extern "C" fn on_sigaction(signal: u64, new: u64, old: u64, size: u64) -> i6
     }
     let masked = !sys::denies(needed::MASKS);
     let mask = if masked { sys::set_mask(!FAULTS) } else { 0 };
-    let ret = sigcalls::act(current_process(), [signal, new, old, size], |at| {
+    let ret = sigcalls::act(current_process(), [signal, new, old, size, 0, 0], |at| {
         let mut action = Action::default();
         let to = (&raw mut action).cast();
         // SAFETY: `to` is a local variable; a fault at `at` is caught.

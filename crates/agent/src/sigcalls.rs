@@ -27,28 +27,28 @@ pub fn sigaction(context: &Context, call: &Call) {
     enter(context, call, 0);
     // A signal waits for the end of the call, and so for that of the lock.
     context.phase.set(phase::IN_CALL);
-    let ret = Stream::while_busy(context, || change_action(context, call));
+    let refused = refused_action(call);
+    let change = || act(context.process(), *call.args, |at| memory::read(context, at));
+    // Only now: a signal at the program's own call gives that call up.
+    let ret = refused.unwrap_or_else(|| Stream::while_busy(context, change));
     exit(context, call, ret);
 }
 
-fn change_action(context: &Context, call: &Call) -> i64 {
-    let [signal, new, old, set_bytes, ..] = *call.args;
-    if sys::denies(needed::ACTIONS) {
-        // Ask the filter, by a call of the program that changes nothing.
-        let mut kernel = Action::default();
-        let ret = call.make_with(&[signal, 0, &raw mut kernel as u64, 8, 0, 0]);
-        core::hint::black_box(&kernel);
-        if ret < 0 {
-            return ret;
-        }
+/// What a filter answers, if it may refuse the call: asked by a call of the program that changes nothing.
+fn refused_action(call: &Call) -> Option<i64> {
+    if !sys::denies(needed::ACTIONS) {
+        return None;
     }
-    act(context.process(), [signal, new, old, set_bytes], |at| memory::read(context, at))
+    let mut kernel = Action::default();
+    let ret = call.make_with(&[call.args[0], 0, &raw mut kernel as u64, 8, 0, 0]);
+    core::hint::black_box(&kernel);
+    (ret < 0).then_some(ret)
 }
 
 /// rt_sigaction on a table, with a function that reads program memory.
 pub fn act(
     process: &Process,
-    [signal, new, old, set_bytes]: [u64; 4],
+    [signal, new, old, set_bytes, ..]: [u64; 6],
     read: impl Fn(u64) -> Option<Action>,
 ) -> i64 {
     if set_bytes != 8 {
