@@ -31,6 +31,7 @@ use crate::outcome::{CpuTime, DifferingPart, Example, Outcome, Stopped, Tally, s
 use crate::shared::{Shared, Still};
 use crate::space::Medium;
 use crate::task::{Body, Descriptors, Directories, End, Ended, spawn_process, spawn_thread};
+use crate::turns;
 use crate::verify::{self, Verdict};
 use looks::{asks_for_alignment, is_directory, mode_of, moves_offset};
 
@@ -100,7 +101,10 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
         took_cpu_ns: 0,
     };
     if !actor.quick || shared.options.rests {
-        sleep_exactly();
+        turns::sleep_exactly();
+    }
+    if shared.options.gate.is_some() {
+        turns::go_first();
     }
     // SAFETY: gettid has no arguments and cannot fail.
     lane.task.store(unsafe { libc::gettid() }, Ordering::Relaxed);
@@ -131,13 +135,6 @@ fn run(shared: &Arc<Shared>, lane: &Arc<Lane>) {
     shared.count_busy(false);
     actor.tally.cpu = CpuTime::of_thread();
     shared.add(&lane.counts, actor.tally);
-}
-
-/// Makes sleeps of this task exact: by default the kernel may add 50 us.
-fn sleep_exactly() {
-    const SLACK_NS: libc::c_ulong = 1;
-    // SAFETY: the arguments are numbers; no memory is accessed.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
 }
 
 struct Actor<'a> {

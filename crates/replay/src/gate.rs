@@ -37,8 +37,8 @@ struct Head {
     planned: AtomicU64,
     /// CPU time of the calls.
     cpu_ns: AtomicU64,
-    /// The leader waits until it is known what became of a call.
-    is_awaited: AtomicBool,
+    /// The leader waits until it is known what became of this call, plus one.
+    awaited: AtomicU64,
     /// The leader is gone.
     abandoned: AtomicBool,
     /// The replay has stopped, or ended.
@@ -155,10 +155,11 @@ impl Gate {
             let now = came();
             if now != Came::Pending || since.elapsed() >= most {
                 // Who is told that it is not known yet asks again.
-                head.is_awaited.store(now == Came::Pending, Ordering::SeqCst);
+                let awaited = if now == Came::Pending { seq.saturating_add(1) } else { 0 };
+                head.awaited.store(awaited, Ordering::SeqCst);
                 return now;
             }
-            head.is_awaited.store(true, Ordering::SeqCst);
+            head.awaited.store(seq.saturating_add(1), Ordering::SeqCst);
             sleep_on(&head.bell, bell, &head.bell_sleepers, || came() != Came::Pending);
         }
     }
@@ -179,13 +180,14 @@ impl Gate {
 
     /// Of this call it is known whether it is made.
     pub(crate) fn planned(&self, seq: u64) {
-        self.head().planned.fetch_max(seq.saturating_add(1), Ordering::SeqCst);
-        self.ring();
+        let planned = seq.saturating_add(1);
+        self.head().planned.fetch_max(planned, Ordering::SeqCst);
+        self.ring(|awaited| awaited <= planned);
     }
 
     /// Whether the leader waits for the replay: then nobody who waits for the leader goes on before.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.head().is_awaited.load(Ordering::SeqCst)
+        self.head().awaited.load(Ordering::SeqCst) > 0
     }
 
     /// Whether a call may be made at once.
@@ -215,18 +217,22 @@ impl Gate {
             word.store(state, Ordering::SeqCst);
         }
         self.head().cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
-        self.ring();
+        self.ring(|awaited| awaited == seq.saturating_add(1));
     }
 
     /// Nothing more is made.
     pub(crate) fn stop(&self) {
         self.head().stopped.store(true, Ordering::SeqCst);
-        self.ring();
+        self.ring(|_| true);
     }
 
-    fn ring(&self) {
-        self.head().bell.fetch_add(1, Ordering::SeqCst);
-        wake(&self.head().bell, &self.head().bell_sleepers);
+    /// Wakes the leader if it waits for this: to wake it for each call would cost more than most calls.
+    fn ring(&self, concerns: impl Fn(u64) -> bool) {
+        let head = self.head();
+        head.bell.fetch_add(1, Ordering::SeqCst);
+        if concerns(head.awaited.load(Ordering::SeqCst)) {
+            wake(&head.bell, &head.bell_sleepers);
+        }
     }
 }
 

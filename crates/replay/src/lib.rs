@@ -36,6 +36,7 @@ mod shared;
 pub mod space;
 pub mod task;
 mod treatment;
+mod turns;
 mod verify;
 mod watch;
 

@@ -17,6 +17,7 @@ use crate::outcome::{Outcome, Stopped};
 use crate::plan::Planner;
 use crate::shared::{Host, Shared};
 use crate::space::Space;
+use crate::turns;
 use crate::watch::who_waits;
 
 /// Bytes of the trace's data that stay unpacked: programs read the same blocks again and again.
@@ -43,7 +44,14 @@ pub fn replay(
     let (hz, epoch) = (trace.tsc_hz(), trace.preamble().epoch_tsc);
     let shared = Shared::new(options, host, Arc::clone(&space), hz, epoch);
     let describe = wanted.as_ref().map(|wanted| wanted.describe);
-    let launch = |lane: &Arc<Lane>| actor::launch(&shared, lane);
+    let is_led = shared.options.gate.is_some();
+    let launch = |lane: &Arc<Lane>| {
+        actor::launch(&shared, lane);
+        // After that: children would stay behind as well.
+        if is_led {
+            turns::go_last();
+        }
+    };
     let mut planner = Planner::new(&shared, &launch, trace, untold, describe);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());

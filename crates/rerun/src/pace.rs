@@ -139,6 +139,7 @@ impl Pace {
 
     /// Waits until all is known that has happened.
     pub fn catch_up(&mut self) -> Result<(), String> {
+        self.let_all_be_made()?;
         while let Some(step) = self.steps.pop_front() {
             self.take(&step)?;
         }
@@ -148,6 +149,26 @@ impl Pace {
             self.pause(owed)?;
         }
         Ok(())
+    }
+
+    /// Waits until each thread's last call on files has been made: whoever asked for one after the other would
+    /// disturb those that come next.
+    fn let_all_be_made(&mut self) -> Result<(), String> {
+        let Some(files) = &mut self.files else { return Ok(()) };
+        let until = self.steps.iter().rev().find_map(|step| match step {
+            Step::Until(tsc) => Some(*tsc),
+            _ => None,
+        });
+        let Some(until) = until else { return Ok(()) };
+        let mut last = HashMap::new();
+        for step in &self.steps {
+            if let Step::Call { thread, seq, exit: Some(exit), kind: Kind::Works, .. } = *step
+                && exit <= until
+            {
+                last.insert(thread, seq);
+            }
+        }
+        last.into_values().try_for_each(|seq| files.end(seq).map(drop))
     }
 
     fn take(&mut self, step: &Step) -> Result<(), String> {
@@ -181,7 +202,43 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Notes of which calls somebody wanted to know that they were made.
+    struct Asked(Arc<Mutex<Vec<u64>>>);
+
+    impl Files for Asked {
+        fn begin(&mut self, _: u64) {}
+
+        fn end(&mut self, seq: u64) -> Result<Option<u64>, String> {
+            self.0.lock().unwrap().push(seq);
+            Ok(Some(1))
+        }
+    }
+
+    #[test]
+    fn nobody_asks_for_a_call_before_the_last_one_is_made() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let files = Box::new(Asked(Arc::clone(&asked)));
+        let mut pace = Pace::new(Stimuli::Asap, (1, 1), Some(files), Arc::default());
+        let call = |seq, exit| {
+            let (thread, enter, kind) = (1, seq * 10, Kind::Works);
+            Step::Call { thread, seq, enter, exit: Some(exit), kind }
+        };
+        pace.add(Step::Image { thread: 1, tsc: 0 }).unwrap();
+        for (seq, exit) in [(1, 15), (2, 25), (3, 35)] {
+            pace.add(call(seq, exit)).unwrap();
+            pace.add(Step::Until(exit)).unwrap();
+        }
+        // It has not ended.
+        pace.add(call(4, 100)).unwrap();
+        pace.add(Step::Until(50)).unwrap();
+        assert!(asked.lock().unwrap().is_empty());
+        pace.catch_up().unwrap();
+        assert_eq!(*asked.lock().unwrap(), [3, 1, 2, 3]);
+    }
 
     #[test]
     fn a_wait_for_the_outside_ends_when_told_to() {

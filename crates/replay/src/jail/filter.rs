@@ -77,6 +77,8 @@ const OWN_IF: &[(libc::c_long, u8, u32, &[u32])] = &[
     // Nothing becomes executable.
     (libc::SYS_mmap, 2, libc::PROT_EXEC as u32, &[0]),
     (libc::SYS_mprotect, 2, libc::PROT_EXEC as u32, &[0]),
+    // Only of the calling thread, whose privileges are gone.
+    (libc::SYS_sched_setattr, 0, u32::MAX, &[0]),
     // No namespaces, no tracing.
     (libc::SYS_clone, 0, NAMESPACES | libc::CLONE_PTRACE as u32, &[0]),
     (libc::SYS_unshare, 0, !((libc::CLONE_FILES | libc::CLONE_FS) as u32), &[0]),
