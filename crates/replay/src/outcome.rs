@@ -63,9 +63,8 @@ pub struct Outcome {
     pub stopped: Option<Stopped>,
     /// At the recorded pace: how late calls started, in nanoseconds.
     pub start_error: Option<Latencies>,
-    /// What tasks were to compute between calls as the recorded threads did, in nanoseconds, and the
-    /// number of calls before which it is not known.
-    pub computed: Option<(u64, u64)>,
+    /// What tasks were to compute, if they were to.
+    pub computed: Option<Computed>,
     /// Waits of all threads for the outside in the recording, and what tasks were to wait for it, in
     /// nanoseconds.
     pub outside_ns: [u64; 2],
@@ -73,6 +72,17 @@ pub struct Outcome {
     pub cpu: CpuTime,
     /// Recorded and replayed durations of calls, by name.
     pub latencies: BTreeMap<String, Pair>,
+}
+
+/// What tasks were to compute in a replay that does what the recorded threads did between calls.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Computed {
+    /// What the program computed between its calls, in nanoseconds.
+    pub between_ns: u64,
+    /// Calls before which that is not known.
+    pub unknown: u64,
+    /// What calls took that are not made, in nanoseconds.
+    pub answered_ns: u64,
 }
 
 /// CPU time of threads, as the kernel counts it.

@@ -250,7 +250,7 @@ impl<'a> Planner<'a> {
         let outside = self.tally.outside_ns;
         outcome.outside_ns = [outside, if self.shared.options.rests { outside } else { 0 }];
         if self.shared.options.computes {
-            outcome.computed = Some((self.tally.computed_ns, self.tally.computed_unknown));
+            outcome.computed = Some(self.tally.computed);
         }
         self.tally.count_into(outcome);
         if self.world.left_out() > 0 {
@@ -341,10 +341,11 @@ impl<'a> Planner<'a> {
             (Some(ns), Some(index), _) => {
                 let line = &mut self.lines[index];
                 line.computed_ns = line.computed_ns.saturating_add(ns);
-                self.tally.computed_ns = self.tally.computed_ns.saturating_add(ns);
+                let between_ns = &mut self.tally.computed.between_ns;
+                *between_ns = between_ns.saturating_add(ns);
             }
             (None, _, EventKind::Call(_)) if submitted(event).is_none() => {
-                self.tally.computed_unknown += 1;
+                self.tally.computed.unknown += 1;
             }
             _ => {}
         }
@@ -431,7 +432,15 @@ impl<'a> Planner<'a> {
             return;
         }
         let step = self.look_at(event, call);
+        let before = (self.tally.simulated, self.opened);
         self.call_at_hand(index, event, call, step);
+        if let Some(index) = index
+            && self.shared.options.computes
+            && self.tally.simulated > before.0
+            && self.opened == before.1
+        {
+            self.take_as_long(index, event, call);
+        }
         self.tell(call);
     }
 

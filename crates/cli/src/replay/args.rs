@@ -67,8 +67,8 @@ pub struct Args {
 
     /// `afap`: as fast as possible; `recorded`: calls start when they started in the recording;
     /// `think`: as fast as possible, but each thread computes between its calls as long as it did when
-    /// recorded, without what it waited for a CPU, and calls that only ask (identity, time, limits) are
-    /// made as well, for their time
+    /// recorded, without what it waited for a CPU. Calls that only ask (identity, time, limits) are made as
+    /// well, for their time, and others that are not made take as long as they did, unless they waited
     #[arg(long, value_enum, default_value_t = Pace::Afap)]
     pub pace: Pace,
 

@@ -9,7 +9,7 @@ use render::escape::escaped;
 use render::json::{Json, text};
 use replay::Outcome;
 use replay::compare::{FinalState, Verdict};
-use replay::outcome::{Latencies, Stopped};
+use replay::outcome::{Computed, Latencies, Stopped};
 use replay::session::Findings;
 use trace::Trace;
 
@@ -216,12 +216,12 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
         let [median, p99] = [500, 990].map(|permille| show_time(late.permille(permille)));
         writeln!(out, "calls started late by {median} (median), {p99} (p99)")?;
     }
-    if let Some((ns, unknown)) = outcome.computed {
-        let ns = show_time(ns);
+    if let Some(Computed { between_ns, unknown, answered_ns }) = outcome.computed {
+        let [between, answered] = [between_ns, answered_ns].map(show_time);
         writeln!(
             out,
-            "{ns} of it to compute between calls; before {unknown} calls it is not known; {} made \
-             for their time alone",
+            "{between} of it to compute between calls; before {unknown} calls it is not known; {} made \
+             for their time alone; {answered} for calls that are not made",
             counted(outcome.timed, "call", "calls")
         )?;
     }
@@ -456,9 +456,10 @@ fn write_json(json: &mut Json<'_>, run: &Findings, stuck: &[String]) {
     if let Some(late) = &outcome.start_error {
         json.key("start_error_ns").object(|json| write_latency(json, late));
     }
-    if let Some((ns, unknown)) = outcome.computed {
-        json.key("computed_ns").uint(ns);
+    if let Some(Computed { between_ns, unknown, answered_ns }) = outcome.computed {
+        json.key("computed_ns").uint(between_ns);
         json.key("computed_unknown").uint(unknown);
+        json.key("answered_ns").uint(answered_ns);
         json.key("timed").uint(outcome.timed);
     }
     let [waited, waits] = outcome.outside_ns;

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// A shorter call is no wait.
-const SHORT_NS: u64 = 20_000;
+pub const SHORT_NS: u64 = 20_000;
 /// Others go on that long after what they have waited for.
 const WAKING_NS: u64 = 1_000_000;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::latency::ByCall;
 use crate::log::{About, Came, Describe};
-use crate::outcome;
+use crate::outcome::{self, Computed};
 
 /// Most kinds of unsupported features that are counted separately.
 pub const UNSUPPORTED_MAX: usize = 100;
@@ -24,10 +24,8 @@ pub struct Tally {
     pub gaps: u64,
     /// Events that this version does not know.
     pub unknown_events: u64,
-    /// What threads computed between calls, in nanoseconds, where tasks do so too.
-    pub computed_ns: u64,
-    /// Calls before which it is not known.
-    pub computed_unknown: u64,
+    /// What threads did where tasks only compute as long.
+    pub computed: Computed,
     /// Waits of all threads for the outside, in nanoseconds.
     pub outside_ns: u64,
     /// Recorded durations of calls.

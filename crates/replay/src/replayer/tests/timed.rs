@@ -43,7 +43,35 @@ fn each_is_made_after_what_was_computed_before_it() {
         r.lasting((10 + at) * MS, (10 + at) * MS + 1000);
     }
     let outcome = replayed_with(&r, Options { computes: true, ..Options::default() });
-    let (computed_ns, _) = outcome.computed.expect("it computes");
-    assert!(computed_ns > 40 * MS, "{computed_ns}");
+    let between_ns = outcome.computed.expect("it computes").between_ns;
+    assert!(between_ns > 40 * MS, "{between_ns}");
     assert!(outcome.calls_s > 0.040, "{}", outcome.calls_s);
+}
+
+#[test]
+fn what_is_not_made_takes_as_long_as_it_did_unless_it_waits() {
+    let mut r = threads_with_a_pipe();
+    let calls = [
+        ("mprotect", 90_000),
+        // That may have waited, whatever for.
+        ("mprotect", 150_000),
+        // These are waits.
+        ("poll", 90_000),
+        ("clock_nanosleep", 10_000),
+        ("poll", 10_000),
+    ];
+    for (at, (call, lasts_ns)) in (10..).zip(calls) {
+        r.by(1).numbers(call, &[0, 0, 0], 0);
+        r.lasting(at * MS, at * MS + lasts_ns);
+    }
+    r.call("write", &[4, 1, 5], &[(1, b"hello")], 5);
+    let answered = |computes| {
+        let outcome = replayed_with(&r, Options { computes, ..Options::default() });
+        assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
+        outcome.computed.map(|computed| computed.answered_ns)
+    };
+    let made_ns = 90_000 + 10_000;
+    let answered_ns = answered(true).expect("it computes");
+    assert!(answered_ns.abs_diff(made_ns) < 1000, "{answered_ns}");
+    assert_eq!(answered(false), None);
 }
