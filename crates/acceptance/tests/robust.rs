@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         trials.add_for_both("size_limit", None, size_limit);
         trials.add_for_both("slow_reader", None, slow_reader);
         trials.add_for_both("signal_is_forwarded", None, signal_is_forwarded);
+        trials.add_for_both("one_thread_takes_signals", None, one_thread_takes_signals);
         trials.add_for_both("terminal_interrupts_once", None, terminal_interrupts_once);
         trials.add_for_both("damaged_traces", None, damaged_traces);
         Ok(())
@@ -408,6 +409,29 @@ fn signal_is_forwarded(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let status = talk.end()?.1;
     ensure!(status.code() == Some(3), "the program exits with 3 on SIGTERM, reenact: {status}");
     Info::of(stage, &trace)?.must_be_complete()
+}
+
+/// The thread that programs wait for sleeps until a signal comes: another that took it would leave it asleep.
+fn one_thread_takes_signals(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    /// SIGCHLD, in the mask of blocked signals.
+    const CHILD: u64 = 1 << (libc::SIGCHLD - 1);
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("signals.rnt");
+    let look = "grep -H ^SigBlk: /proc/$PPID/task/*/status";
+    let options = ["--quiet", "--rerunnable"];
+    let said = place.run(&mut record(stage, &place, &options, &trace, &["sh", "-c", look]))?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut takers = Vec::new();
+    for line in said.lines() {
+        let mask = line.rsplit_once('\t').and_then(|(_, mask)| u64::from_str_radix(mask, 16).ok());
+        if mask.ok_or("no mask")? & CHILD == 0 {
+            takers.push(line);
+        }
+    }
+    let [taker] = takers[..] else { return Err(format!("{takers:?} of\n{said}")) };
+    let ids: Vec<&str> = taker.split('/').collect();
+    ensure!(said.lines().count() > 3 && ids[2] == ids[4], "{said}");
+    Ok(())
 }
 
 /// Opens a new terminal; returns the controlling side and the side for programs.

@@ -378,6 +378,7 @@ impl Observer for Glue {
     }
 
     fn ended(&mut self, pid: u32, status: i32) {
+        self.elsewhere.ended();
         self.handle.program_ended(pid, status);
         self.left = self.kin.take().and_then(Left::begin);
     }

@@ -25,7 +25,7 @@ pub use credentials::{Credentials, own_credentials};
 pub use patience::Patience;
 pub use pidfd::{Identity, Mark};
 pub use status::proc_is_ours;
-pub use threads::{begun, has_begun, start_thread};
+pub use threads::{begun, has_begun, start_thread, without_signals};
 
 use maps::Which;
 use status::is_gone;

@@ -37,11 +37,11 @@ pub fn start_thread<T: Send + 'static>(
 ) -> io::Result<JoinHandle<T>> {
     debug_assert!(OURS.len() + name.len() <= NAME_MAX, "{name} is too long for a thread");
     let work = || {
-        leave_signals_to_others();
         has_begun();
         work()
     };
-    Builder::new().name(format!("{OURS}{name}")).spawn(work).map_err(|error| {
+    let started = without_signals(|| Builder::new().name(format!("{OURS}{name}")).spawn(work));
+    started.map_err(|error| {
         let limits = match error.raw_os_error() {
             Some(libc::EINVAL) => "unshare --pid needs --fork",
             _ => "ulimit -u, or a cgroup's pids.max, may forbid it",
@@ -50,14 +50,20 @@ pub fn start_thread<T: Send + 'static>(
     })
 }
 
-/// Blocks all signals in this thread, so that others handle them.
-fn leave_signals_to_others() {
-    // SAFETY: the set is local and initialised before it is read.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
+/// Runs `act` with all signals blocked in this thread. A thread that it starts has them blocked from its
+/// first instruction on, so that it takes none that another thread sleeps for.
+pub fn without_signals<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are local; the first is initialised before it is read, the kernel fills the other.
+    let before = unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-    }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let done = act();
+    // SAFETY: the kernel reads the set that it has filled.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    done
 }
 
 #[cfg(test)]
@@ -69,5 +75,19 @@ mod tests {
         let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
         let found = start_thread("patient", name).unwrap().join().unwrap();
         assert_eq!(found, "reenact/patient\n");
+    }
+
+    #[test]
+    fn threads_take_no_signals() {
+        let blocked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"));
+            u64::from_str_radix(line.unwrap(), 16).unwrap()
+        };
+        let own = blocked();
+        let found = start_thread("patient", blocked).unwrap().join().unwrap();
+        // SIGKILL, SIGSTOP and two of the C library stay.
+        assert_eq!(found.count_ones(), 60, "{found:x}");
+        assert_eq!(blocked(), own);
     }
 }

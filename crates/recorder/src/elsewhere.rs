@@ -29,20 +29,27 @@ impl Elsewhere {
     pub fn look(&mut self, pid: u32) {
         let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return };
         let Ok(its) = sched_getaffinity(Some(pid)) else { return };
-        let is_new = match only_one(&its) {
-            Some(cpu) => self.bound.insert(cpu, pid).is_none(),
+        match only_one(&its) {
+            Some(cpu) if self.bound.insert(cpu, pid).is_some() => {}
+            Some(_) => self.settle(),
             // Programs run elsewhere again: perhaps none is bound any more.
-            None => {
-                let before = self.bound.len();
-                self.bound.retain(|_, pid| test_kill_process(*pid).is_ok());
-                self.bound.len() != before
-            }
-        };
-        if is_new {
-            move_all(&self.free());
-            // Where this is refused, it is a matter of speed alone.
-            let _ = sched_setaffinity(None, &self.with_programs());
+            None => self.ended(),
         }
+    }
+
+    /// Looks at who is left, after the end of a program.
+    pub fn ended(&mut self) {
+        let before = self.bound.len();
+        self.bound.retain(|_, pid| test_kill_process(*pid).is_ok());
+        if self.bound.len() != before {
+            self.settle();
+        }
+    }
+
+    fn settle(&self) {
+        move_all(&self.free());
+        // Where this is refused, it is a matter of speed alone.
+        let _ = sched_setaffinity(None, &self.with_programs());
     }
 
     /// The processor of the programs that are bound; all, if there is none or if there are several.
@@ -125,6 +132,7 @@ mod tests {
         one.set(first);
         let (mut bound, pid) = sleeping_on(&one);
         elsewhere.look(pid);
+        elsewhere.ended();
         assert_eq!(others().is_set(first), all.count() == 1, "where there are others we are there");
         assert_eq!(sched_getaffinity(None).unwrap(), one, "the program waits for this thread");
         let (mut free, other) = sleeping_on(&all);
@@ -132,7 +140,7 @@ mod tests {
         assert_eq!(others().is_set(first), all.count() == 1, "the program is still bound");
         bound.kill().unwrap();
         bound.wait().unwrap();
-        elsewhere.look(other);
+        elsewhere.ended();
         assert_eq!([others(), sched_getaffinity(None).unwrap()], [all, all]);
         sched_setaffinity(Pid::from_raw(other.cast_signed()), &one).unwrap();
         elsewhere.look(other);

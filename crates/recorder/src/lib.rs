@@ -129,7 +129,8 @@ impl Recorder {
         let own = sink.inode();
         let (sink, space) = sink.open()?;
         let clock = TscClock::start(preamble.tsc_hz);
-        let writer = Writer::new(sink, preamble, options.writer)?;
+        // It has threads of its own.
+        let writer = kin::without_signals(|| Writer::new(sink, preamble, options.writer))?;
         let epoch = (preamble.epoch_ns, preamble.epoch_tsc);
         let processes = Processes::new(Watch::start(Arc::clone(&mailbox))?, clock, kin);
         let drain = move || {

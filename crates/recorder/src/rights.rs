@@ -33,7 +33,7 @@ pub(crate) fn with<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> Option
         take(user).then(act)
     };
     std::thread::scope(|scope| {
-        let thread = Builder::new().spawn_scoped(scope, act).ok()?;
+        let thread = kin::without_signals(|| Builder::new().spawn_scoped(scope, act)).ok()?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

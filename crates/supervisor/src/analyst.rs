@@ -11,7 +11,7 @@ use std::time::Duration;
 use kin::Patience;
 use ring::Catalog;
 
-use crate::{Error, mappings, modules, signals};
+use crate::{Error, mappings, modules};
 
 /// Maximum number of queued addresses; others are requested again.
 const WAITING_MAX: usize = 64;
@@ -40,7 +40,6 @@ impl Analyst {
         let waiting = Arc::new(AtomicUsize::new(0));
         let looked = Arc::clone(&waiting);
         let run = move || {
-            signals::block_all();
             let mut catalogs = vec![catalog];
             let (mut known, patience) = (HashSet::new(), Patience::default());
             for work in queue {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ring::LARGE_PAGE;
 
-use crate::{Error, signals};
+use crate::Error;
 
 /// An attached segment. The kernel removes it with its last user, however we end.
 pub struct Segment {
@@ -99,7 +99,6 @@ impl Segment {
     pub fn use_large_pages_soon(&self, around: &[usize]) {
         let blocks: Vec<usize> = self.blocks_around(around).collect();
         let work = move || {
-            signals::block_all();
             std::thread::sleep(SOON);
             blocks.into_iter().for_each(collapse);
         };
