@@ -143,19 +143,20 @@ pub fn run(args: args::Args) -> Result<ExitCode, Failure> {
     };
     let (sink, kin) = (output.sink, supervisor.kin());
     let recorder = Recorder::start(arena, kin, sink, &preamble, options).map_err(|e| ours(&e))?;
+    let loaded = match args.rerunnable {
+        true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
+        false => None,
+    };
     let mut observer = Glue {
         arenas: vec![arena],
         handle: recorder.handle(),
         kernel: kernel.as_ref().filter(|_| args.follows_program()).map(|k| k.events().clone()),
         is_admitted: false,
         ahead: Ahead::default(),
-        elsewhere: Elsewhere::here(),
+        elsewhere: Elsewhere::here(loaded.as_ref().map(LoadedFiles::thread)),
         wants_callers: args.callers.stacks().is_some(),
         outside,
-        loaded: match args.rerunnable {
-            true => Some(LoadedFiles::start(recorder.handle()).map_err(|error| ours(&error))?),
-            false => None,
-        },
+        loaded,
         output: output.pending,
         misplaced: None,
         kin: (!args.quiet && !args.until_exit).then(|| supervisor.kin()),

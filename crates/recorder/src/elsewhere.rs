@@ -1,12 +1,12 @@
 //! Keeps our threads off a processor to which a program was bound, while there are others: whatever they
-//! did there, the program would wait for. The thread that programs do wait for, at each exec, stays with
-//! them: to wake another processor takes longer than what it does, in a virtual machine several times.
+//! did there, the program would wait for. The threads that programs do wait for, as at each exec, stay with
+//! them: to wake another processor takes longer than what they do, in a virtual machine several times.
 
 use std::collections::BTreeMap;
 use std::fs::read_dir;
 
 use rustix::process::{Pid, test_kill_process};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 
 /// A thread that is made by one which has not moved yet is met the second time.
 const PASSES: usize = 2;
@@ -17,15 +17,20 @@ pub struct Elsewhere {
     allowed: CpuSet,
     /// Processors with a program bound to each alone.
     bound: BTreeMap<usize, Pid>,
+    /// Threads that programs wait for.
+    awaited: Vec<Pid>,
 }
 
 impl Elsewhere {
-    /// Begins with the processors of the calling thread.
-    pub fn here() -> Elsewhere {
-        Elsewhere { allowed: sched_getaffinity(None).unwrap_or_default(), bound: BTreeMap::new() }
+    /// Begins with the processors of the calling thread, for which programs wait, as for this one.
+    pub fn here(awaited: Option<u32>) -> Elsewhere {
+        let allowed = sched_getaffinity(None).unwrap_or_default();
+        let thread = awaited.and_then(|tid| Pid::from_raw(tid.cast_signed()));
+        let awaited = thread.into_iter().chain([gettid()]).collect();
+        Elsewhere { allowed, bound: BTreeMap::new(), awaited }
     }
 
-    /// Looks at a process that begins a program, and waits for the calling thread.
+    /// Looks at a process that begins a program.
     pub fn look(&mut self, pid: u32) {
         let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return };
         let Ok(its) = sched_getaffinity(Some(pid)) else { return };
@@ -48,8 +53,10 @@ impl Elsewhere {
 
     fn settle(&self) {
         move_all(&self.free());
-        // Where this is refused, it is a matter of speed alone.
-        let _ = sched_setaffinity(None, &self.with_programs());
+        for &thread in &self.awaited {
+            // Where this is refused, it is a matter of speed alone.
+            let _ = sched_setaffinity(Some(thread), &self.with_programs());
+        }
     }
 
     /// The processor of the programs that are bound; all, if there is none or if there are several.
@@ -106,11 +113,13 @@ mod tests {
         (child, pid)
     }
 
-    /// A thread, and where it may run now.
-    fn other_thread() -> (impl Fn() -> CpuSet, std::thread::JoinHandle<()>) {
+    /// A thread, its id, and where it may run now.
+    fn other_thread() -> (impl Fn() -> CpuSet, u32, std::thread::JoinHandle<()>) {
         let (ask, asked) = std::sync::mpsc::channel();
         let (tell, told) = std::sync::mpsc::channel();
+        let (name, named) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            name.send(gettid().as_raw_nonzero().get().cast_unsigned()).unwrap();
             for () in asked {
                 tell.send(sched_getaffinity(None).unwrap()).unwrap();
             }
@@ -119,14 +128,15 @@ mod tests {
             ask.send(()).unwrap();
             told.recv().unwrap()
         };
-        (now, thread)
+        (now, named.recv().unwrap(), thread)
     }
 
     #[test]
     fn we_stay_away_while_a_program_is_bound() {
         let all = sched_getaffinity(None).unwrap();
-        let mut elsewhere = Elsewhere::here();
-        let (others, thread) = other_thread();
+        let (others, _, thread) = other_thread();
+        let (awaited, tid, other_thread) = other_thread();
+        let mut elsewhere = Elsewhere::here(Some(tid));
         let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap();
         let mut one = CpuSet::new();
         one.set(first);
@@ -134,7 +144,8 @@ mod tests {
         elsewhere.look(pid);
         elsewhere.ended();
         assert_eq!(others().is_set(first), all.count() == 1, "where there are others we are there");
-        assert_eq!(sched_getaffinity(None).unwrap(), one, "the program waits for this thread");
+        let of_awaited = [awaited(), sched_getaffinity(None).unwrap()];
+        assert_eq!(of_awaited, [one, one], "the program waits for these threads");
         let (mut free, other) = sleeping_on(&all);
         elsewhere.look(other);
         assert_eq!(others().is_set(first), all.count() == 1, "the program is still bound");
@@ -146,16 +157,17 @@ mod tests {
         elsewhere.look(other);
         assert_eq!(sched_getaffinity(None).unwrap(), one);
         drop(elsewhere);
-        assert_eq!([others(), sched_getaffinity(None).unwrap()], [all, all], "it is over");
+        assert_eq!([others(), awaited(), sched_getaffinity(None).unwrap()], [all; 3], "it is over");
         free.kill().unwrap();
         free.wait().unwrap();
-        drop(others);
+        drop((others, awaited));
         thread.join().unwrap();
+        other_thread.join().unwrap();
     }
 
     #[test]
     fn a_program_on_each_processor_leaves_us_all() {
-        let mut elsewhere = Elsewhere::here();
+        let mut elsewhere = Elsewhere::here(None);
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
         let all = elsewhere.allowed;
         elsewhere.bound =

@@ -47,6 +47,8 @@ enum Wanted {
 pub struct LoadedFiles {
     /// Looks at files: that may take long, or for ever, and nobody else is to wait.
     wanted: Sender<Wanted>,
+    /// The thread that does.
+    thread: u32,
 }
 
 /// Hashes of files that were seen.
@@ -94,7 +96,11 @@ impl LoadedFiles {
     /// Begins to note files.
     pub fn start(handle: Handle) -> std::io::Result<LoadedFiles> {
         let (wanted, asked) = channel::<Wanted>();
+        let (tell, told) = channel();
         start_thread("loaded", move || {
+            // Who started it waits for that.
+            // SAFETY: has no arguments.
+            let _ = tell.send(unsafe { libc::gettid() }.cast_unsigned());
             let mut known = Known::default();
             for wanted in asked {
                 match wanted {
@@ -106,7 +112,13 @@ impl LoadedFiles {
                 }
             }
         })?;
-        Ok(LoadedFiles { wanted })
+        let thread = told.recv().map_err(std::io::Error::other)?;
+        Ok(LoadedFiles { wanted, thread })
+    }
+
+    /// The thread that programs wait for when they map a file.
+    pub fn thread(&self) -> u32 {
+        self.thread
     }
 
     /// Notes the file behind a descriptor of a thread that is about to map it.
