@@ -24,13 +24,14 @@ use std::time::{Duration, Instant};
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
 use render::amounts::counted;
 use rerun::{
-    Asked, Debugger, Driver, Ending, Files, Message, Network, Order, Reason, Setup, Shadows, Shown,
-    Survey, What,
+    Asked, Debugger, Driver, Ending, Files, Message, Network, Order, Processors, Reason, Setup,
+    Shadows, Shown, Survey, What,
 };
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
 use syscalls::record::GapWhy;
 use trace::Trace;
+use trace::event::Preamble;
 
 use crate::failure::Failure;
 use crate::record::AGENT;
@@ -312,11 +313,12 @@ fn execute(
             shadows,
             network: made.network,
             stimuli: args.stimuli.into(),
-            now_hz: preamble.tsc_hz,
+            processors: processors(trace, &preamble),
             told_to_end: Arc::clone(&told_to_end),
         };
         let is_quiet = args.quiet || args.json;
-        let answered = scope.spawn(move || answer(is_quiet, trace, setup, messages));
+        let answers = move || answer(is_quiet, trace, setup, messages);
+        let answered = kin::without_signals(|| scope.spawn(answers));
         let launched = supervisor.launch(program, &mut glue);
         if launched.is_ok() {
             supervisor.serve(&mut glue, &done);
@@ -334,6 +336,15 @@ fn execute(
     });
     drop((waiting, cpu));
     result
+}
+
+/// The processors of the recording, and those that are here.
+fn processors(trace: &Trace, here: &Preamble) -> Processors {
+    let (recorded_hz, now_hz) = (trace.tsc_hz(), here.tsc_hz);
+    // Virtual machines give several models one name.
+    let tick_alike = recorded_hz.abs_diff(now_hz) <= now_hz / 100;
+    let are_alike = tick_alike && trace.preamble().cpu == here.cpu;
+    Processors { recorded_hz, now_hz, are_alike }
 }
 
 /// Answers the program's calls.

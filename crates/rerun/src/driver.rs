@@ -32,7 +32,7 @@ use crate::reply::{give_path, give_signals};
 use crate::shadows::Shadows;
 use crate::streams::{NotShown, Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
-use crate::timeline::Stimuli;
+use crate::timeline::{Processors, Stimuli};
 use crate::words::{raw, told};
 
 mod another;
@@ -74,8 +74,8 @@ pub struct Setup<'a> {
     pub network: Network,
     /// Whether it waits for the outside.
     pub stimuli: Stimuli,
-    /// Ticks per second of this machine.
-    pub now_hz: u64,
+    /// Those of the recording, and those that there are.
+    pub processors: Processors,
     /// Set from outside when it is to end.
     pub told_to_end: Arc<AtomicBool>,
 }
@@ -131,7 +131,7 @@ impl<'a> Driver<'a> {
         output: &'a mut Output<'a>,
     ) -> Driver<'a> {
         let Setup { survey, stop_at, patience, debugger, files, shadows, network, .. } = setup;
-        let Setup { stimuli, now_hz, told_to_end, .. } = setup;
+        let Setup { stimuli, processors, told_to_end, .. } = setup;
         Driver {
             survey,
             messages,
@@ -153,7 +153,7 @@ impl<'a> Driver<'a> {
             shadows,
             named: Named::default(),
             player: Player::new(network),
-            pace: Pace::new(stimuli, (survey.tsc_hz, now_hz), files, told_to_end),
+            pace: Pace::new(stimuli, processors, files, told_to_end),
             interrupted: HashMap::new(),
             calls: 0,
             counts: Counts::default(),

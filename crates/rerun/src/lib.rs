@@ -50,4 +50,4 @@ pub use network::{Client, Network};
 pub use shadows::Shadows;
 pub use streams::{NotShown, Output, Shown};
 pub use survey::{Refusal, Survey};
-pub use timeline::{Stimuli, Times};
+pub use timeline::{Processors, Stimuli, Times};

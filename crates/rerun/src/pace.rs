@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ring::Standing;
 
 use crate::files::Files;
-use crate::timeline::{Kind, Stimuli, Timeline, Times};
+use crate::timeline::{Kind, Processors, Stimuli, Timeline, Times};
 
 /// How much happens before its calls on files are made, together: one by one, between what the program and its
 /// driver do, they would be made with cold caches, and take longer.
@@ -56,16 +56,15 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// `hz`: ticks per second of the recording, and of this machine.
     pub fn new(
         stimuli: Stimuli,
-        hz: (u64, u64),
+        processors: Processors,
         files: Option<Box<dyn Files + Send>>,
         told_to_end: Arc<AtomicBool>,
     ) -> Pace {
         let waits = files.is_some() && stimuli == Stimuli::Recorded;
         Pace {
-            timeline: Timeline::new(stimuli, hz.0, hz.1),
+            timeline: Timeline::new(stimuli, processors),
             files,
             steps: VecDeque::new(),
             network: HashMap::new(),
@@ -206,6 +205,8 @@ mod tests {
 
     use super::*;
 
+    const ONE: Processors = Processors { recorded_hz: 1, now_hz: 1, are_alike: true };
+
     /// Notes of which calls somebody wanted to know that they were made.
     struct Asked(Arc<Mutex<Vec<u64>>>);
 
@@ -222,7 +223,7 @@ mod tests {
     fn nobody_asks_for_a_call_before_the_last_one_is_made() {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let files = Box::new(Asked(Arc::clone(&asked)));
-        let mut pace = Pace::new(Stimuli::Asap, (1, 1), Some(files), Arc::default());
+        let mut pace = Pace::new(Stimuli::Asap, ONE, Some(files), Arc::default());
         let call = |seq, exit| {
             let (thread, enter, kind) = (1, seq * 10, Kind::Works);
             Step::Call { thread, seq, enter, exit: Some(exit), kind }
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_wait_for_the_outside_ends_when_told_to() {
         let told_to_end = Arc::new(AtomicBool::new(false));
-        let pace = Pace::new(Stimuli::Recorded, (1, 1), None, Arc::clone(&told_to_end));
+        let pace = Pace::new(Stimuli::Recorded, ONE, None, Arc::clone(&told_to_end));
         assert_eq!(pace.pause(Duration::from_millis(1)), Ok(()));
         let ends = std::thread::spawn(move || pace.pause(PAUSE_MAX));
         told_to_end.store(true, Ordering::Relaxed);

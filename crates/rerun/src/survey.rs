@@ -94,8 +94,6 @@ pub struct Survey {
     pub processes_most: usize,
     /// Number of calls.
     pub calls: u64,
-    /// Ticks per second of the recording.
-    pub tsc_hz: u64,
     /// The wait status of the program.
     pub status: Option<i32>,
     /// Ports that sockets got which had asked for any, by the numbers of their binds.
@@ -188,7 +186,6 @@ impl Survey {
             signals: found.signals,
             processes_most: found.alive_most,
             calls: found.calls,
-            tsc_hz: trace.tsc_hz(),
             status: found.status,
             ports: found.ports.known,
             originals,
