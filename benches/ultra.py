@@ -118,6 +118,8 @@ class Bench:
         untraced, think, rerun, why = [], [], [], work.never_again or ""
         # The server waits for its client.
         waits = ["--stimuli", "recorded"]
+        # Its files may not be in memory.
+        work.timed([])
         for _ in self.rounds():
             untraced.append(work.timed([]))
             trace = self.recorded(work, again=True)
