@@ -14,7 +14,7 @@ use kin::{Credentials, Mapped, Patience};
 use ring::{ARENAS_MAX, Arena};
 
 use crate::segment::Segment;
-use crate::{Error, alive, memory_file};
+use crate::{Error, alive, large_pages, memory_file};
 
 /// The user ids that a program can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,16 +94,25 @@ impl Domain {
 
     fn segment(users: Users, owner: Option<u32>, pool_chunks: usize) -> Result<Domain, Error> {
         let segment = Segment::new(ring::arena_bytes(pool_chunks))?;
-        // Who wants little memory in use gets little.
-        if pool_chunks * ring::POOL_BYTES >= LARGE_PAGES_FROM {
-            segment.use_large_pages_soon(&ring::IN_USE_AT);
-        }
         if owner.is_some() {
             segment.admit(owner, 0o600)?;
         }
         // SAFETY: attached for the life of this process, zeroed when created.
         let arena = unsafe { Arena::at(segment.at, pool_chunks) };
         Ok(Domain::new(users, arena, Way::Segment(segment)))
+    }
+
+    /// Addresses of those of its large pages that are worth it.
+    pub fn large_pages(&self) -> Vec<usize> {
+        match &self.way {
+            // Who wants little memory in use gets little.
+            Way::Segment(segment)
+                if self.arena.pool_chunks() * ring::POOL_BYTES >= LARGE_PAGES_FROM =>
+            {
+                segment.large_pages(&ring::IN_USE_AT).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn message(users: Users, pool_chunks: usize) -> io::Result<Domain> {
@@ -206,7 +215,10 @@ impl Domains {
             return Err(io::Error::other(text));
         }
         let domain = if by_segment {
-            Domain::segment(users, users.single(), self.pool_chunks).map_err(io::Error::other)?
+            let domain = Domain::segment(users, users.single(), self.pool_chunks);
+            let domain = domain.map_err(io::Error::other)?;
+            large_pages::use_soon(&domain.large_pages());
+            domain
         } else {
             Domain::message(users, self.pool_chunks)?
         };

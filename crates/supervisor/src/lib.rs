@@ -17,6 +17,7 @@ mod done;
 mod errand;
 mod guests;
 mod image;
+mod large_pages;
 mod launch;
 mod launch_error;
 mod mapped;

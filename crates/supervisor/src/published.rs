@@ -26,7 +26,6 @@ impl Published {
         unsafe {
             std::ptr::copy_nonoverlapping(image.bytes.as_ptr(), code.at, image.bytes.len());
         }
-        code.use_large_pages(&[0]);
         code.admit(None, 0o555)?;
         catalog.admit(None, 0o444)?;
         Ok(Published { image: code, catalog })

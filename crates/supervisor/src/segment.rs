@@ -1,7 +1,5 @@
 //! System V shared memory, which is attached by id, without descriptor or path.
 
-use std::time::Duration;
-
 use ring::LARGE_PAGE;
 
 use crate::Error;
@@ -15,20 +13,6 @@ pub struct Segment {
 
 // SAFETY: the segment stays mapped as long as this process lives; id and address are plain data.
 unsafe impl Send for Segment {}
-
-/// After this time it is no short program.
-const SOON: Duration = Duration::from_millis(10);
-
-/// Puts the pages of a block of a segment together, which stays attached. What it holds stays.
-fn collapse(block: usize) {
-    // SAFETY: the block is in a segment that is attached for the life of this process.
-    unsafe {
-        let at = block as *mut u8;
-        // Only what has a page can be put together.
-        at.read_volatile();
-        libc::madvise(at.cast(), LARGE_PAGE, libc::MADV_COLLAPSE);
-    }
-}
 
 /// Attaches a segment at a free address, where large pages can be used if it is that long.
 fn attach(id: i32, len: usize) -> *mut libc::c_void {
@@ -85,30 +69,9 @@ impl Segment {
         }
     }
 
-    /// Gives the parts around these offsets large pages, if the system has some: a program then needs
-    /// one access to have what it would need hundreds for, since the kernel maps the pages of a
-    /// segment one by one. Without them everything works as well.
-    pub fn use_large_pages(&self, around: &[usize]) {
-        for block in self.blocks_around(around) {
-            collapse(block);
-        }
-    }
-
-    /// The same a little later, while the program runs: it takes the kernel milliseconds, and a program
-    /// that ends before does without.
-    pub fn use_large_pages_soon(&self, around: &[usize]) {
-        let blocks: Vec<usize> = self.blocks_around(around).collect();
-        let work = move || {
-            std::thread::sleep(SOON);
-            blocks.into_iter().for_each(collapse);
-        };
-        // Without a thread there are none.
-        let _ = kin::start_thread("pages", work);
-    }
-
     /// Addresses of the large pages around these offsets.
-    fn blocks_around(&self, offsets: &[usize]) -> impl Iterator<Item = usize> {
-        let blocks = offsets.iter().map(|offset| offset - offset % LARGE_PAGE);
+    pub fn large_pages(&self, around: &[usize]) -> impl Iterator<Item = usize> {
+        let blocks = around.iter().map(|offset| offset - offset % LARGE_PAGE);
         let whole = blocks.filter(|block| block + LARGE_PAGE <= self.len);
         whole.map(|block| self.at as usize + block)
     }

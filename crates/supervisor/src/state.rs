@@ -17,7 +17,7 @@ use crate::published::{Published, Sendable};
 use crate::request::{Request, Waiting, reply_to};
 use crate::tracee::Tracee;
 use crate::unfinished::{Move, Placing};
-use crate::{Error, Image, place, profiles};
+use crate::{Error, Image, large_pages, place, profiles};
 
 /// Launches a program and follows its execs.
 pub struct Supervisor {
@@ -59,6 +59,9 @@ impl Supervisor {
         let image = Image::parse(agent)?;
         let published = Published::new(&image)?;
         let domains = Domains::new(&kin::own_credentials(), pool_bytes)?;
+        // A process needs one access to a large page to have what it would need hundreds for.
+        let code = published.image.large_pages(&[0]);
+        large_pages::use_soon(&code.chain(domains.first().large_pages()).collect::<Vec<_>>());
         let kin = Kin::default();
         kin.add_arena(domains.first().mapped());
         Ok(Supervisor {
