@@ -14,7 +14,7 @@ use kin::{Credentials, Mapped, Patience};
 use ring::{ARENAS_MAX, Arena};
 
 use crate::segment::Segment;
-use crate::{Error, alive, large_pages, memory_file};
+use crate::{Error, alive, memory_file};
 
 /// The user ids that a program can take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,10 +215,7 @@ impl Domains {
             return Err(io::Error::other(text));
         }
         let domain = if by_segment {
-            let domain = Domain::segment(users, users.single(), self.pool_chunks);
-            let domain = domain.map_err(io::Error::other)?;
-            large_pages::use_soon(&domain.large_pages());
-            domain
+            Domain::segment(users, users.single(), self.pool_chunks).map_err(io::Error::other)?
         } else {
             Domain::message(users, self.pool_chunks)?
         };

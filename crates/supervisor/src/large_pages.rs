@@ -2,6 +2,7 @@
 //! work on every processor, on a busy machine for seconds, and holds the address space of who asks meanwhile.
 
 use std::ffi::CStr;
+use std::time::Duration;
 
 use ring::LARGE_PAGE;
 
@@ -10,24 +11,53 @@ const SOON: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// The name of the process.
 const NAME: &CStr = c"reenact/pages";
 
-/// Puts what is in segments at these addresses together, a little later. What it holds stays; without large
-/// pages everything works as well.
-pub fn use_soon(pages: &[usize]) {
-    if !pages.is_empty() {
-        begin(pages);
+/// How often to look for its end, and the time in between: the kernel may not let it go.
+const END_LOOKS: u32 = 400;
+const END_PAUSE: Duration = Duration::from_micros(50);
+
+/// The processes that do it and were not waited for.
+#[derive(Default)]
+pub struct LargePages(Vec<i32>);
+
+impl LargePages {
+    /// Puts what is in segments at these addresses together, a little later. What it holds stays; without
+    /// large pages everything works as well.
+    pub fn use_soon(&mut self, pages: &[usize]) {
+        if pages.is_empty() {
+            return;
+        }
+        // A handler of ours is none for it.
+        let pid = kin::without_signals(|| {
+            // SAFETY: the child makes system calls only, so no lock held by another thread matters.
+            match unsafe { libc::fork() } {
+                0 => put_together(pages),
+                pid => pid,
+            }
+        });
+        self.0.extend((pid > 0).then_some(pid));
+    }
+
+    /// A child of ours was waited for.
+    pub fn reaped(&mut self, pid: i32) {
+        self.0.retain(|ours| *ours != pid);
     }
 }
 
-/// Returns the process that does it.
-fn begin(pages: &[usize]) -> i32 {
-    // A handler of ours is none for it.
-    kin::without_signals(|| {
-        // SAFETY: the child makes system calls only, so no lock held by another thread matters.
-        match unsafe { libc::fork() } {
-            0 => put_together(pages),
-            pid => pid,
+impl Drop for LargePages {
+    /// Leaves none to who may not wait for it.
+    fn drop(&mut self) {
+        for &pid in &self.0 {
+            // SAFETY: takes numbers only; the child was not waited for, so the id is still its own.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            for _ in 0..END_LOOKS {
+                // SAFETY: takes numbers only.
+                if unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } != 0 {
+                    break;
+                }
+                std::thread::sleep(END_PAUSE);
+            }
         }
-    })
+    }
 }
 
 fn put_together(pages: &[usize]) -> ! {
@@ -63,10 +93,26 @@ mod tests {
         let bytes = unsafe { std::slice::from_raw_parts_mut(segment.at, 3 * LARGE_PAGE) };
         let byte = |at: usize| (at / 4096) as u8 | 1;
         (0..bytes.len()).step_by(512).for_each(|at| bytes[at] = byte(at));
-        let mut status = 1;
+        let (mut pages, mut status) = (LargePages::default(), 1);
+        pages.use_soon(&[]);
+        assert!(pages.0.is_empty());
+        pages.use_soon(&all);
+        let pid = pages.0[0];
         // SAFETY: the kernel stores the status into a local.
-        unsafe { libc::waitpid(begin(&all), &raw mut status, 0) };
+        unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!(status, 0);
+        pages.reaped(pid);
+        assert!(pages.0.is_empty());
         assert!((0..bytes.len()).step_by(512).all(|at| bytes[at] == byte(at)));
+    }
+    #[test]
+    fn none_is_left() {
+        let segment = Segment::new(LARGE_PAGE).unwrap();
+        let mut pages = LargePages::default();
+        pages.use_soon(&segment.large_pages(&[0]).collect::<Vec<_>>());
+        let pid = pages.0[0];
+        drop(pages);
+        // SAFETY: takes numbers only.
+        assert_eq!(unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) }, -1);
     }
 }

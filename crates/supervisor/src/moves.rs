@@ -37,9 +37,14 @@ impl Supervisor {
         now_in: usize,
         same_ipc: bool,
     ) -> io::Result<usize> {
-        let domain = self.domains.of_thread(ids, now_in, same_ipc)?;
-        self.kin.add_arena(self.domains.get(domain).mapped());
-        Ok(domain)
+        let before = self.domains.iter().len();
+        let number = self.domains.of_thread(ids, now_in, same_ipc)?;
+        let domain = self.domains.get(number);
+        if number == before {
+            self.large_pages.use_soon(&domain.large_pages());
+        }
+        self.kin.add_arena(domain.mapped());
+        Ok(number)
     }
 
     /// Gives a stopped thread a slot in a domain. Returns its present one if that is there.

@@ -310,6 +310,7 @@ impl Supervisor {
                 self.stopped(pid, status, observer);
                 continue;
             }
+            self.large_pages.reaped(pid);
             observer.reaped(pid, status);
             if pid == self.program {
                 self.program_status = Some(status);

@@ -12,12 +12,13 @@ use crate::analyst::Analyst;
 use crate::domain::Domains;
 use crate::done::Done;
 use crate::guests::Guests;
+use crate::large_pages::LargePages;
 use crate::mounts::Mounts;
 use crate::published::{Published, Sendable};
 use crate::request::{Request, Waiting, reply_to};
 use crate::tracee::Tracee;
 use crate::unfinished::{Move, Placing};
-use crate::{Error, Image, large_pages, place, profiles};
+use crate::{Error, Image, place, profiles};
 
 /// Launches a program and follows its execs.
 pub struct Supervisor {
@@ -40,6 +41,7 @@ pub struct Supervisor {
     pub(crate) moves: HashMap<usize, Move>,
     pub(crate) placings: HashMap<i32, Placing>,
     pub(crate) mounts: Mounts,
+    pub(crate) large_pages: LargePages,
 }
 
 /// Requests to end, by signals, which are also passed on to the program while it runs.
@@ -61,7 +63,8 @@ impl Supervisor {
         let domains = Domains::new(&kin::own_credentials(), pool_bytes)?;
         // A process needs one access to a large page to have what it would need hundreds for.
         let code = published.image.large_pages(&[0]);
-        large_pages::use_soon(&code.chain(domains.first().large_pages()).collect::<Vec<_>>());
+        let mut large_pages = LargePages::default();
+        large_pages.use_soon(&code.chain(domains.first().large_pages()).collect::<Vec<_>>());
         let kin = Kin::default();
         kin.add_arena(domains.first().mapped());
         Ok(Supervisor {
@@ -81,6 +84,7 @@ impl Supervisor {
             moves: HashMap::new(),
             placings: HashMap::new(),
             mounts: Mounts::new(),
+            large_pages,
         })
     }
 
