@@ -225,7 +225,8 @@ impl Kin {
 
     fn relation_of(&self, handle: &OwnedFd, pid: i32) -> Relation {
         let mark = pidfd::mark(handle, pid);
-        if mark.is_some() && lock(&self.0.known).get(&pid).copied() == mark {
+        let is_remembered = || mark.is_some() && lock(&self.0.known).get(&pid).copied() == mark;
+        if is_remembered() {
             return Relation::Ours;
         }
         if pid == std::process::id() as i32 {
@@ -239,6 +240,8 @@ impl Kin {
                 _ if pidfd::open(pid).ok().and_then(|now| pidfd::mark(&now, pid)) != mark => {
                     return Relation::Gone;
                 }
+                // It may have asked to execute a program meanwhile, and does so: its memory is new.
+                Relation::Stranger if is_remembered() => Relation::Ours,
                 relation => relation,
             },
         };
