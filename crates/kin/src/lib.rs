@@ -241,7 +241,7 @@ impl Kin {
                     return Relation::Gone;
                 }
                 // It may have asked to execute a program meanwhile, and does so: its memory is new.
-                Relation::Stranger if is_remembered() => Relation::Ours,
+                Relation::Stranger | Relation::Gone if is_remembered() => Relation::Ours,
                 relation => relation,
             },
         };
