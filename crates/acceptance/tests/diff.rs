@@ -22,6 +22,8 @@ fn main() -> ExitCode {
         trials.add_for_both("programs_started", tools, programs_started);
         let tools = trials::missing(&["bash", "cat"]);
         trials.add_for_both("behind_a_wrapper", tools, behind_a_wrapper);
+        let tools = trials::missing(&["unshare", "python3"]);
+        trials.add("ids_of_other_lengths", Who::Root, tools, ids_of_other_lengths);
         let tools = trials::missing(&["env", "sleep"]);
         trials.add_for_both("script_by_another_name", tools, script_by_another_name);
         trials.add_for_both("several_runs", None, several_runs);
@@ -338,6 +340,36 @@ fn behind_a_wrapper(stage: &Stage, who: Who) -> Result<(), Complaint> {
     // The script itself has another size.
     let is_script = text.contains("/wrapper") && text.contains("read(");
     ensure!(text.contains("\"two\"") || is_script, "{}", found["parting"]);
+    Ok(())
+}
+
+/// Processes write and read their ids, which have more digits in one run than in the other.
+fn ids_of_other_lengths(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let run = |trace: &str, last_id: u32, word: &str| -> Result<PathBuf, Complaint> {
+        place.clear()?;
+        let script = format!(
+            "import os; f = os.open('own', os.O_CREAT | os.O_RDWR); os.write(f, b'x.%d' % os.getpid()); \
+             os.lseek(f, 0, os.SEEK_SET); os.read(f, 100); print('{word}')"
+        );
+        let inside = format!("echo {last_id} > /proc/sys/kernel/ns_last_pid && exec \"$@\"");
+        let trace = place.trace(trace);
+        let mut command = place.command(Path::new("unshare"));
+        command.args(["--pid", "--fork", "--mount-proc", "sh", "-c", &inside, "sh"]);
+        command.arg(&stage.reenact).args(["record", "--quiet", "--force", "--output"]);
+        command.arg(&trace).args(["--", "/usr/bin/python3", "-S", "-c", &script]);
+        place.run(&mut command)?.success("record")?;
+        Ok(trace)
+    };
+    let (a, b) = (run("a.rnt", 200, "one")?, run("b.rnt", 12000, "one")?);
+    let c = run("c.rnt", 12000, "first")?;
+    let order = |other: &Path| -> Result<String, Complaint> {
+        let found = json(stage, &place, &["diff", name(&a), name(other)])?;
+        Ok(format!("{} {}", found["order"], found["parting"]))
+    };
+    let (of_same, of_other) = (order(&b)?, order(&c)?);
+    ensure!(of_same.contains("in the same order."), "{of_same}");
+    ensure!(of_other.contains("They part"), "{of_other}");
     Ok(())
 }
 

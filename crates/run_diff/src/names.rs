@@ -148,13 +148,21 @@ impl Naming {
 /// Returns a name without the numbers that are ids.
 fn without_ids(name: &[u8], is_id: &dyn Fn(u64) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
-    for part in name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
-        let is_here = part.len() >= ID_DIGITS_LEAST
-            && part[0].is_ascii_digit()
-            && std::str::from_utf8(part).ok().and_then(|text| text.parse().ok()).is_some_and(is_id);
-        if is_here { out.push(ANY) } else { out.extend_from_slice(part) }
+    for run in runs(name) {
+        if is_id_of(run, is_id) { out.push(ANY) } else { out.extend_from_slice(run) }
     }
     out
+}
+
+/// Returns the parts of a text that are all digits, or have none.
+fn runs(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+}
+
+fn is_id_of(run: &[u8], is_id: &dyn Fn(u64) -> bool) -> bool {
+    run.len() >= ID_DIGITS_LEAST
+        && run[0].is_ascii_digit()
+        && std::str::from_utf8(run).ok().and_then(|text| text.parse().ok()).is_some_and(is_id)
 }
 
 /// The ids of a thread, its process, and those that this descends from.
@@ -170,6 +178,12 @@ impl Kin {
         });
         let pids = processes.take(KIN_MAX).map(|process| process.pid);
         Kin(pids.chain([thread.tid]).map(u64::from).collect())
+    }
+
+    /// Returns how many bytes of a text are digits of these ids.
+    pub fn bytes_in(&self, text: &[u8]) -> u64 {
+        let is_kin = |digits: &&[u8]| is_id_of(digits, &|number| self.0.contains(&number));
+        runs(text).filter(is_kin).map(|digits| digits.len() as u64).sum()
     }
 }
 
@@ -288,6 +302,7 @@ mod tests {
         assert_eq!(naming.pattern_by(zip, &kin), zip);
         assert_eq!(naming.word(b"-j40", &kin), b"-j40");
         assert_eq!(naming.pattern_by(b"/data/log.4711", &kin), b"/data/log.*");
+        assert_eq!(kin.bytes_in(b"x.4711 40 311 14711 4711\n"), 8);
         // Of files alone it is not known who named them.
         assert_eq!(naming.pattern(b"/data/log.40"), b"/data/log.*");
     }
