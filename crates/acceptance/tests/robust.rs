@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         trials.add_for_both("slow_reader", None, slow_reader);
         trials.add_for_both("signal_is_forwarded", None, signal_is_forwarded);
         trials.add_for_both("one_thread_takes_signals", None, one_thread_takes_signals);
+        let tools = trials::missing(&["bash", "cat", "head", "mkfifo"]);
+        trials.add_for_both("orphans_that_execute_at_once", tools, orphans_that_execute_at_once);
         trials.add_for_both("terminal_interrupts_once", None, terminal_interrupts_once);
         trials.add_for_both("damaged_traces", None, damaged_traces);
         Ok(())
@@ -443,6 +445,18 @@ fn only_the_first_takes_signals(masks: &str) -> Result<(), Complaint> {
     }
     ensure!(others > 2, "{masks}");
     Ok(())
+}
+
+/// A process whose maker has ended, and which executes a program while the recorder looks who it is, is not
+/// lost: so many at once, since few come at that moment.
+fn orphans_that_execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = place.trace("orphans.rnt");
+    let script = "mkfifo p; for n in {1..400}; do (cat p > got &); echo $n > p; \
+                  head -c 100 /dev/zero | cat > copy; done";
+    let mut record = record(stage, &place, &["--quiet"], &trace, &["bash", "-c", script]);
+    place.run(&mut record)?.success("recorded")?;
+    Info::of(stage, &trace)?.must_be_complete()
 }
 
 /// Opens a new terminal; returns the controlling side and the side for programs.
