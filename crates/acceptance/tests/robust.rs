@@ -456,7 +456,10 @@ fn orphans_that_execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint
                   head -c 100 /dev/zero | cat > copy; done";
     let mut record = record(stage, &place, &["--quiet"], &trace, &["bash", "-c", script]);
     place.run(&mut record)?.success("recorded")?;
-    Info::of(stage, &trace)?.must_be_complete()
+    Info::of(stage, &trace)?.must_be_complete()?;
+    // Who opens the pipe for writing would make it if it were not there, and waits for who reads it.
+    place.run(place.command(&stage.reenact).arg("replay").arg(&trace))?.success("replayed")?;
+    Ok(())
 }
 
 /// Opens a new terminal; returns the controlling side and the side for programs.

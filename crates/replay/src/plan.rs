@@ -9,6 +9,7 @@ mod claims;
 mod conflict;
 mod copies;
 mod doubts;
+mod fifos;
 mod forks;
 mod graph;
 mod in_flight;
@@ -57,6 +58,7 @@ use crate::treatment::{Judge, TRANSFER_MAX, said};
 use conflict::Rules;
 use copies::Copies;
 use doubts::Doubts;
+use fifos::Fifos;
 use graph::Graph;
 use line::{Line, Spawned};
 use outside::{Kind, Outside};
@@ -83,6 +85,7 @@ pub struct Planner<'a> {
     trace: &'a Trace,
     world: World,
     judge: Judge,
+    fifos: Fifos,
     lines: Vec<Line>,
     free: Vec<Index>,
     threads: BTreeMap<u32, Index>,
@@ -149,6 +152,7 @@ impl<'a> Planner<'a> {
             trace,
             world: World::following_mounts(),
             judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
+            fifos: Fifos::default(),
             lines: Vec::new(),
             free: Vec::new(),
             threads: BTreeMap::new(),

@@ -128,6 +128,9 @@ impl Planner<'_> {
         if ret == 0 {
             self.judge.learn_names(said, call, &paths);
         }
+        if ret >= 0 {
+            self.fifos.learn(said, call, &paths);
+        }
         self.follow_rules(index, said, ret);
         let changes = said.row.classes.intersects(Classes::CHANGE);
         let names_unseen = self.names_unseen(event.thread, said);
@@ -177,8 +180,9 @@ impl Planner<'_> {
                     .weakened_if(stream && is_cut_short(call), Reason::Filler);
                 let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
+                    let is_there = paths.last().is_some_and(|(_, path)| self.fifos.has(path));
                     let names = match self.others_matter() {
-                        true => Names::of(said, call, ret, &paths),
+                        true => Names::of(said, call, ret, &paths, is_there),
                         false => None,
                     };
                     let came_out = |arg| self.lines[index].came_out(arg);

@@ -38,8 +38,14 @@ pub enum Found {
 }
 
 impl Names {
-    /// Effect of a call on these absolute paths.
-    pub fn of(said: &Said, call: &Call, ret: i64, paths: &[(u8, Vec<u8>)]) -> Option<Names> {
+    /// Effect of a call on these absolute paths; `is_there`: the last one is known to stand for a file.
+    pub fn of(
+        said: &Said,
+        call: &Call,
+        ret: i64,
+        paths: &[(u8, Vec<u8>)],
+        is_there: bool,
+    ) -> Option<Names> {
         let (first, last) = (&paths.first()?.1, &paths.last()?.1);
         let above = |path: &[u8]| Found::Above(parent(path).to_vec());
         let mut names = Names::default();
@@ -78,7 +84,7 @@ impl Names {
                 names.removed = Some(first.clone());
                 names.found = vec![above(first), above(last)];
             }
-            Act::Open if makes_name(said.act, said.args) => match was_told(call) {
+            Act::Open if makes_name(said.act, said.args) => match is_there || was_told(call) {
                 true => {
                     names.remade = Some(last.clone());
                     names.found = vec![Found::There(last.clone())];

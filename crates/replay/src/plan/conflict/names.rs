@@ -97,7 +97,7 @@ mod tests {
         let paths: Vec<(u8, Vec<u8>)> =
             paths.iter().zip(0..).map(|(path, arg)| (arg, path.as_bytes().to_vec())).collect();
         let said = said(&call).expect("it has a row");
-        Names::of(&said, &call, ret, &paths).expect("it tells something")
+        Names::of(&said, &call, ret, &paths, false).expect("it tells something")
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
         };
         let paths = [(1, b"/a".to_vec()), (3, b"/b".to_vec())];
         let said = said(&call).expect("it has a row");
-        let names_of = Names::of(&said, &call, 0, &paths).expect("it tells something");
+        let names_of = Names::of(&said, &call, 0, &paths, false).expect("it tells something");
         assert!(!found_before(&names("open", &["/a"], 3), &names_of, |_| false));
         assert!(!found_before(&names("open", &["/b"], ENOENT), &names_of, |_| false));
     }

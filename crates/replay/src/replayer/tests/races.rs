@@ -307,6 +307,31 @@ fn what_was_being_written_at_the_end_is_written() {
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
 }
 
+/// Opens of a FIFO's two sides wait for each other, also if one of them would have made the name, and the
+/// other returned first.
+#[test]
+fn both_sides_of_a_fifo_are_opened_together() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("pipe").to_str().expect("text").to_owned();
+    let mut r = threads_with_a_pipe();
+    let name = [path.as_bytes(), b"\0"].concat();
+    let mode = u64::from(libc::S_IFIFO | 0o600);
+    r.by(1).call("mknod", &[1, mode, 0], &[(0, &name)], 0);
+    for (from, to) in [(10, 60), (80, 120)] {
+        let flags = (libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) as u64;
+        r.by(1).open(&path, flags, 5);
+        r.lasting(from * MS, to * MS);
+        r.by(2).open(&path, 0, 6);
+        r.lasting((to - 10) * MS, (to - 5) * MS);
+        for (fd, at) in [(5, to + 1), (6, to + 3)] {
+            r.by(1).numbers("close", &[fd], 0);
+            r.lasting(at * MS, (at + 1) * MS);
+        }
+    }
+    r.in_order();
+    is_verified(&r);
+}
+
 /// Contradictory calls: the replay must still end.
 #[test]
 fn no_calls_wait_in_a_circle() {
