@@ -139,6 +139,8 @@ pub struct Description {
     pub pid: Option<u32>,
     /// Unique id, for use by the planner of a replay.
     pub mark: Cell<u64>,
+    /// It is a FIFO, as calls before said of its name; for use by the planner of a replay.
+    pub is_fifo: Cell<bool>,
     /// File offset, for use by the planner of a replay.
     pub offset: Cell<Offset>,
     /// Where it reads or writes next.

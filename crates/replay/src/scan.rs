@@ -87,8 +87,7 @@ impl Scan {
         old: bool,
         exists: impl Fn(&[u8]) -> bool,
     ) -> Option<String> {
-        let name_at = if old { NAME_AT_OLD } else { NAME_AT };
-        for (name, kind) in entries(recorded, name_at) {
+        for (name, kind) in entries(recorded, name_at(old)) {
             let found = self.left.remove(&name);
             if found.is_none() && !self.partial && !exists(&name) {
                 return Some(name.escape_ascii().to_string());
@@ -110,6 +109,15 @@ impl Scan {
         let name = self.left.keys().find(|name| exists(name));
         name.map(|name| name.escape_ascii().to_string())
     }
+}
+
+/// Returns the names in a portion.
+pub fn names(bytes: &[u8], old: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
+    entries(bytes, name_at(old)).map(|(name, _)| name)
+}
+
+const fn name_at(old: bool) -> usize {
+    if old { NAME_AT_OLD } else { NAME_AT }
 }
 
 /// Returns the names and types in a portion. The old entry format has no type here.

@@ -13,6 +13,7 @@ use trace::event::{Call, Event, Outcome};
 use super::Planner;
 use super::claims::Claims;
 use super::claims::bytes::{Bytes, at_end};
+use super::claims::listings::Listing;
 use super::claims::locks::Does;
 use super::claims::names::Names;
 use super::claims::numbers::Numbers;
@@ -95,8 +96,15 @@ impl Planner<'_> {
         let learn = !links.any();
         links.also(&step.aside, &paths);
         self.opens_unseen(event.thread, step);
+        if ret >= 0 {
+            self.fifos.learn(said, call, &paths);
+        }
+        let is_fifo = paths.last().is_some_and(|(_, path)| self.fifos.has(path));
         let (treatment, certainty, end, lock, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
+            if is_fifo {
+                step.gives().for_each(|(_, entry)| entry.description.is_fifo.set(true));
+            }
             note_offsets(said, call, ret, step, &table);
             number_ends(&mut self.socket_pairs, said, ret, step);
             let certainty = self.judge.certainty(said, call, &table, &paths);
@@ -108,7 +116,7 @@ impl Planner<'_> {
             if flow.is_none() && ret > 0 && self.others_matter() {
                 self.doubts.lose_all(&written_through(said, call, &table));
             }
-            let end = match (self.others_matter() || self.doubts.any()) && ret >= 0 {
+            let end = match (self.others_matter() || self.doubts.any()) && ret >= 0 && !is_fifo {
                 true => at_end(said, call, &table, &paths),
                 false => None,
             };
@@ -127,9 +135,6 @@ impl Planner<'_> {
         }
         if ret == 0 {
             self.judge.learn_names(said, call, &paths);
-        }
-        if ret >= 0 {
-            self.fifos.learn(said, call, &paths);
         }
         self.follow_rules(index, said, ret);
         let changes = said.row.classes.intersects(Classes::CHANGE);
@@ -172,6 +177,10 @@ impl Planner<'_> {
         };
         match treatment {
             Treatment::Make { stream } => {
+                let listed = match self.others_matter() {
+                    true => self.listed(event.thread, said, call, ret),
+                    false => None,
+                };
                 let scan = self.scan(event.thread, said, call, ret);
                 let shared_table = self.world.shares_descriptors(event.thread);
                 let may_block = stream || may_block(said);
@@ -180,9 +189,8 @@ impl Planner<'_> {
                     .weakened_if(stream && is_cut_short(call), Reason::Filler);
                 let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
-                    let is_there = paths.last().is_some_and(|(_, path)| self.fifos.has(path));
                     let names = match self.others_matter() {
-                        true => Names::of(said, call, ret, &paths, is_there),
+                        true => Names::of(said, call, ret, &paths, is_fifo).or(listed),
                         false => None,
                     };
                     let came_out = |arg| self.lines[index].came_out(arg);
@@ -494,6 +502,17 @@ impl Planner<'_> {
             Treatment::Make { stream } => Some(stream),
             _ => None,
         }
+    }
+
+    /// Returns what a call got of the names in a directory.
+    fn listed(&self, thread: u32, said: &Said, call: &Call, ret: i64) -> Option<Names> {
+        if ret < 0 || !said.args.iter().any(|arg| is_directory_entries(arg.kind)) {
+            return None;
+        }
+        let table = self.world.descriptors(thread)?;
+        let directory = table.get(call.args[0] as i32)?.description;
+        let is_first = directory.mark.get() == 0;
+        Listing::of(said, call, self.trace, &directory.path, is_first).map(Names::listed)
     }
 
     /// Returns the directory scan that a call belongs to.

@@ -2,6 +2,7 @@
 //! them. Claims know nothing of other calls: `conflict.rs` compares them.
 
 pub mod bytes;
+pub mod listings;
 pub mod locks;
 pub mod names;
 pub mod numbers;

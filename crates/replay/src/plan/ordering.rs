@@ -101,6 +101,15 @@ impl Planner<'_> {
                 self.lines[other].weaken(Some(Reason::Names));
             }
             let Some(theirs) = &self.lines[other].claims.names else { continue };
+            let listed = match () {
+                () if names::listed_beside(theirs, &names) => Some(other),
+                () if names::listed_beside(&names, theirs) => Some(index),
+                () => None,
+            };
+            if let Some(line) = listed {
+                self.lines[line].weaken(Some(Reason::Raced));
+                continue;
+            }
             let in_doubt = |name: &[u8]| self.judge.may_be_another(name);
             let (overlap, one, other) = match () {
                 () if names::found_before(theirs, &names, in_doubt) => {

@@ -24,11 +24,13 @@ impl Planner<'_> {
         {
             return Some(known.file);
         }
+        let stream = is_stream(description);
+        let is_told = stream || description.identity.is_some();
         let file = File {
             here: self.judge.is_here(description),
             taken: description.origin == Origin::Taken,
-            stream: is_stream(description),
-            unknown: description.origin == Origin::Path && description.identity.is_none(),
+            stream,
+            unknown: description.origin == Origin::Path && !is_told,
             certainty: self.judge.certainty_of(description),
             hash: hash_of(&description.path),
             queues: (queue_of(description, false), queue_of(description, true)),

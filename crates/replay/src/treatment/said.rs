@@ -68,7 +68,8 @@ pub fn is_stream(description: &Description) -> bool {
     match description.origin {
         Origin::Pipe | Origin::SocketPair | Origin::Passed => true,
         Origin::Path | Origin::Outside => {
-            description.identity.is_some_and(|i| i.mode & S_IFMT == S_IFIFO)
+            description.is_fifo.get()
+                || description.identity.is_some_and(|i| i.mode & S_IFMT == S_IFIFO)
         }
         Origin::Unnamed | Origin::Memory | Origin::Socket | Origin::Anonymous | Origin::Taken => {
             false

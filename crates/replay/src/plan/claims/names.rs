@@ -5,6 +5,7 @@ use syscalls::abi::errno::{EEXIST, ENOENT, ENOTEMPTY};
 use syscalls::record::RESULT;
 use trace::event::Call;
 
+use super::listings::Listing;
 use crate::treatment::{Said, exchanges, makes_name};
 
 /// A call's effect on names.
@@ -35,6 +36,8 @@ pub enum Found {
     Absent(Vec<u8>),
     /// The directory was not empty.
     Filled(Vec<u8>),
+    /// Of the names in a directory, these existed.
+    Listed(Listing),
 }
 
 impl Names {
@@ -101,6 +104,11 @@ impl Names {
         Some(names)
     }
 
+    /// What a call got of the names in a directory.
+    pub fn listed(listing: Listing) -> Names {
+        Names { found: vec![Found::Listed(listing)], ..Names::default() }
+    }
+
     /// Names that stand for something else, or nothing, after it.
     pub fn changed(&self) -> impl Iterator<Item = &[u8]> {
         [&self.made, &self.removed, &self.tried].into_iter().flatten().map(|path| &path[..])
@@ -108,10 +116,11 @@ impl Names {
 
     /// All names that it concerns.
     pub fn touched(&self) -> impl Iterator<Item = &[u8]> {
-        let found = self.found.iter().map(|found| match found {
+        let found = self.found.iter().filter_map(|found| match found {
             Found::There(path) | Found::Above(path) | Found::Absent(path) | Found::Filled(path) => {
-                path
+                Some(path)
             }
+            Found::Listed(_) => None,
         });
         self.changed().chain(found.map(|path| &path[..]))
     }

@@ -14,6 +14,11 @@ pub fn found_before(one: &Names, other: &Names, in_doubt: impl Fn(&[u8]) -> bool
         }
         Found::Absent(path) => made(path),
         Found::Filled(path) => removed.is_some_and(|removed| parent(removed) == path),
+        Found::Listed(listing) => {
+            let made = other.made.as_deref().filter(certain);
+            removed.is_some_and(|removed| listing.has(removed))
+                || made.is_some_and(|made| listing.lacks(made))
+        }
     })
 }
 
@@ -29,6 +34,20 @@ pub fn changed_before(one: &Names, other: &Names, in_doubt: impl Fn(&[u8]) -> bo
         }
         Found::Absent(path) => removed.is_some_and(|removed| leads_through(path, removed)),
         Found::Filled(_) => false,
+        Found::Listed(listing) => made.is_some_and(|made| listing.has(made)),
+    })
+}
+
+/// Whether a call listed a directory in which the other one removed a name, or moved one to another, and
+/// what it got does not show which was first: entries come one by one.
+pub fn listed_beside(one: &Names, other: &Names) -> bool {
+    let (made, removed) = (other.made.as_deref(), other.removed.as_deref());
+    one.found.iter().any(|found| match found {
+        Found::Listed(listing) => {
+            removed.is_some_and(|removed| listing.lacks(removed))
+                || removed.and(made).is_some_and(|made| listing.has(made))
+        }
+        _ => false,
     })
 }
 
@@ -71,6 +90,7 @@ pub fn changed_by_both<'a>(one: &'a Names, other: &'a Names) -> Vec<&'a [u8]> {
 mod tests {
     use trace::event::EventKind;
 
+    use super::super::super::claims::listings::Listing;
     use super::*;
     use crate::image::tests::recording::Recording;
     use crate::treatment::said;
@@ -198,6 +218,56 @@ mod tests {
         let failed: Vec<Vec<u8>> =
             names("link", &["/x", "/y"], ENOENT).changed().map(<[u8]>::to_vec).collect();
         assert_eq!(failed, [b"/y"], "it would have made that");
+    }
+
+    /// What a portion of the entries of `/d` shows beside a call that changes names.
+    #[track_caller]
+    fn check_listed(entries: &[&str], is_first: bool, change: &Names, expected: [bool; 3]) {
+        let mut recording = Recording::new("/");
+        let mut bytes = Vec::new();
+        for name in entries {
+            let len = 24 + name.len() / 8 * 8;
+            let at = bytes.len();
+            bytes.resize(at + len, 0);
+            bytes[at + 16] = len as u8;
+            bytes[at + 19..at + 19 + name.len()].copy_from_slice(name.as_bytes());
+        }
+        let len = bytes.len() as i64;
+        recording.call("getdents64", &[3, 1, 4096], &[(1, &bytes)], len);
+        let trace = recording.trace();
+        let Some(EventKind::Call(call)) = recording.events().last().map(|event| event.kind) else {
+            panic!("a call was made");
+        };
+        let said = said(&call).expect("it has a row");
+        let listing = Listing::of(&said, &call, &trace, b"/d", is_first).expect("it is all there");
+        let listed = Names::listed(listing);
+        let found = [
+            found_before(&listed, change, |_| false),
+            changed_before(change, &listed, |_| false),
+            listed_beside(&listed, change),
+        ];
+        assert_eq!(found, expected, "first, after, unknown");
+    }
+
+    #[test]
+    fn a_listing_shows_which_names_were_there() {
+        let (first, after, unknown, nothing) =
+            ([true, false, false], [false, true, false], [false, false, true], [false; 3]);
+        let made = names("creat", &["/d/new"], 3);
+        check_listed(&["a", "b"], true, &made, first);
+        check_listed(&["a", "new"], true, &made, after);
+        check_listed(&["new"], false, &made, after);
+        check_listed(&["a"], false, &made, nothing);
+        check_listed(&["a"], true, &names("creat", &["/d/e/new"], 3), nothing);
+        let removed = names("unlink", &["/d/old"], 0);
+        check_listed(&["a", "old"], true, &removed, first);
+        check_listed(&["a"], true, &removed, unknown);
+        check_listed(&["a"], false, &removed, nothing);
+        let moved = names("rename", &["/d/a", "/d/b"], 0);
+        check_listed(&["a"], true, &moved, first);
+        check_listed(&["b"], true, &moved, unknown);
+        check_listed(&["a", "b"], true, &moved, [true, false, true]);
+        check_listed(&[], true, &moved, [true, false, true]);
     }
 
     #[test]

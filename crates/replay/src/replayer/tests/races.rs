@@ -332,6 +332,32 @@ fn both_sides_of_a_fifo_are_opened_together() {
     is_verified(&r);
 }
 
+/// A directory is listed while a name is made in it: what the list has was there, what it lacks was not yet.
+#[test]
+fn a_name_is_made_after_the_list_that_lacks_it() {
+    let entry = |name: &[u8]| {
+        let mut bytes = [&[0; 16][..], &[24, 0, libc::DT_UNKNOWN], name].concat();
+        bytes.resize(24, 0);
+        bytes
+    };
+    for sees in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().to_str().expect("text");
+        let mut r = threads_with_a_pipe();
+        r.by(1).open(path, libc::O_DIRECTORY as u64, 5);
+        r.by(1).open(&format!("{path}/new"), O_CREAT | O_RDWR, 6);
+        r.lasting(10 * MS, 60 * MS);
+        let names: &[&[u8]] = if sees { &[b".", b"new", b".."] } else { &[b".", b".."] };
+        let list = names.iter().flat_map(|name| entry(name)).collect::<Vec<u8>>();
+        for (bytes, at) in [(&list[..], 30), (b"", 32)] {
+            r.by(2).call("getdents64", &[5, 1, 4096], &[(1, bytes)], bytes.len() as i64);
+            r.lasting(at * MS, (at + 1) * MS);
+        }
+        r.in_order();
+        is_verified(&r);
+    }
+}
+
 /// Contradictory calls: the replay must still end.
 #[test]
 fn no_calls_wait_in_a_circle() {
