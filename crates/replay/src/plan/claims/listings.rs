@@ -45,7 +45,9 @@ impl Listing {
         }
         let bytes = Stored(trace).read(&data.content, PORTION_BYTES_MAX).ok()?;
         let names = scan::names(&bytes, is_old).collect();
-        Some(Listing { directory: directory.to_vec(), names, is_first })
+        // Names in the root begin with one `/` alone.
+        let directory = directory.strip_suffix(b"/").unwrap_or(directory).to_vec();
+        Some(Listing { directory, names, is_first })
     }
 
     /// Whether a name is among the entries.
