@@ -240,8 +240,7 @@ impl<'a> Planner<'a> {
         let others = self.judge.with_other_bytes().map(hash_of);
         let in_doubt = |ends| Doubt { why, ends, all: false };
         outcome.doubted = others.map(|file| (file, in_doubt(false))).collect();
-        let why =
-            "requests (io_uring, Linux AIO) may have written it, of which the trace has nothing";
+        let why = "requests (io_uring, Linux AIO), or who got its descriptor in a message, may have written it";
         let unseen = self.judge.written_unseen().map(hash_of);
         outcome.doubted.extend(unseen.map(|file| (file, Doubt { why, ends: true, all: false })));
         outcome.doubted.extend(self.doubts.left());

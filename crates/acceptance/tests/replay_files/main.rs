@@ -1,8 +1,9 @@
-//! Small scripts about file metadata rather than contents: links, owners, modes, attributes, names.
-//! Each is recorded in a directory with existing files, and replayed from its trace alone: calls
-//! and files must match the recording.
+//! Small scripts about file metadata rather than contents: links, owners, modes, attributes, names;
+//! and about files that several processes use at a time. Each is recorded in a directory with
+//! existing files, and replayed from its trace alone: calls and files must match the recording.
 
 mod links;
+mod processes;
 
 use std::fs;
 use std::process::ExitCode;
@@ -34,7 +35,7 @@ pub const BOTH: &[Who] = &[Who::User, Who::Root];
 
 fn main() -> ExitCode {
     trials::main(|trials| {
-        for work in links::WORKS {
+        for work in links::WORKS.iter().chain(processes::WORKS) {
             for who in work.who {
                 let missing = trials::missing(work.needs);
                 trials.add(work.name, *who, missing, |stage, who| replayed(stage, who, work));

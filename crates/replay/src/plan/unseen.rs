@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use model::contents::is_out;
 use model::decode::message;
 use model::unseen::Unseen;
-use model::{Contents, Step, Stored};
-use syscalls::abi::files::AT_FDCWD;
+use model::{Contents, Description, Step, Stored};
+use syscalls::abi::files::{AT_FDCWD, O_ACCMODE};
 use syscalls::record::part;
 use syscalls::shape::{ArgKind, Classes};
 use trace::event::{Call, Data, Event};
@@ -83,14 +83,17 @@ impl Planner<'_> {
         for data in call.data.iter().filter(control) {
             let read = Stored(self.trace).read(&data.content, message::CONTROL_BYTES_MAX);
             for fd in read.iter().flat_map(|bytes| message::passed_descriptors(bytes)) {
-                if let Some(passed) = table.get(fd) {
-                    if self.sent_files.len() < SENT_MAX && !is_stream(passed.description) {
-                        self.sent_files.insert(passed.description.path.clone());
-                    }
-                    match to_outside {
-                        true => self.judge.outside.add(passed.description),
-                        false => self.judge.outside.sent(passed.description),
-                    }
+                let Some(entry) = table.get(fd) else { continue };
+                let passed = entry.description;
+                let path = may_be_written(passed).then_some(&passed.path);
+                if to_outside {
+                    // Whoever gets it has nothing that stands for it here.
+                    path.into_iter().for_each(|path| self.judge.gets_written_unseen(path));
+                    self.judge.outside.add(passed);
+                } else {
+                    let path = path.filter(|_| self.sent_files.len() < SENT_MAX);
+                    self.sent_files.extend(path.cloned());
+                    self.judge.outside.sent(passed);
                 }
             }
         }
@@ -154,4 +157,10 @@ impl Planner<'_> {
         }
         self.askers.get(&self.world.thread(thread)?.process).copied()
     }
+}
+
+/// Whether who gets an open file in a message may write to it.
+fn may_be_written(description: &Description) -> bool {
+    let is_read_only = description.flags.is_some_and(|flags| flags & O_ACCMODE == 0);
+    !is_stream(description) && !is_read_only
 }
