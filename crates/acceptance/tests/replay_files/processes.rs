@@ -22,6 +22,15 @@ pub const WORKS: &[Work] = &[
         left_out: &[],
     },
     Work {
+        name: "pipe_that_is_opened_by_its_name",
+        who: BOTH,
+        needs: &["bash", "seq", "sort", "tee"],
+        given: "",
+        script: r#"exec bash -c 'seq 3000 | tee >(sort -r > sorted) | tail -n 1 > last
+            until test -s sorted; do sleep 0.01; done'"#,
+        left_out: &[],
+    },
+    Work {
         name: "file_that_is_sent_over_a_socket",
         who: BOTH,
         needs: &["python3"],

@@ -61,7 +61,11 @@ impl Maker {
                 ret @ 1.. => return ret,
                 ret if errno::of_result(ret) == Some(EAGAIN)
                     && descriptors::make_room(self.number(0) as i32) => {}
-                _ => return self.once(),
+                // A pipe that was opened by a name, as /dev/fd has them, does not say whether it is full.
+                _ => {
+                    descriptors::widen(self.number(0) as i32);
+                    return self.once();
+                }
             }
         }
     }
