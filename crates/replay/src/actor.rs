@@ -2,6 +2,7 @@
 //! call, and compares the result with the recorded one.
 
 mod begin;
+mod excuses;
 mod flow;
 mod holes;
 mod led;
@@ -19,7 +20,7 @@ use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
 use syscalls::{Act, Arg, ArgKind, Operand, Ret};
 
 use crate::batch::{Action, Batch, Call, Lane, Piece, Placed, Spawn, What};
-use crate::certainty::{Excuse, Reason};
+use crate::certainty::Reason;
 use crate::clock::{self, Pace};
 use crate::descriptors::{self, seek};
 use crate::execute::{Maker, Region, is_of_names};
@@ -573,36 +574,6 @@ impl Actor<'_> {
         };
         if moves_offset(call) {
             seek(call.values[0] as i32, -read, libc::SEEK_CUR);
-        }
-    }
-
-    /// Excuses a mismatch that proves nothing, and sets the file's offset to where the recorded
-    /// call left it.
-    fn excuse(&mut self, action: &Action, call: &Call, made: Made, excuse: Excuse) -> Made {
-        let ret = match made {
-            Made::Return(ret) => ret.max(0),
-            _ => call.ret,
-        };
-        if call.ret_kind == Ret::Offset {
-            seek(call.values[0] as i32, call.ret, libc::SEEK_SET);
-        } else if moves_offset(call) {
-            seek(call.values[0] as i32, call.ret.max(0) - ret, libc::SEEK_CUR);
-        }
-        let is_missing = matches!(made, Made::Return(ret) if ret < 0) && call.ret >= 0;
-        if call.ret_kind == Ret::Fd && is_missing {
-            // Reserve its number all the same.
-            let fd = call.ret as i32;
-            self.place(action, Placed { fd, close_on_exec: false });
-        }
-        match excuse {
-            Excuse::Unseen => {
-                self.lane.counts.unseen.add(1);
-                Made::Unseen(Box::new(made))
-            }
-            Excuse::Raced => {
-                self.lane.counts.raced.add(1);
-                Made::Raced(Box::new(made))
-            }
         }
     }
 

@@ -37,7 +37,12 @@ impl Actor<'_> {
             scan.partial = true;
         }
         drop(scans);
-        self.conclude(action, call, differs.unwrap_or(Made::Same));
+        let made = differs.unwrap_or(Made::Same);
+        let made = match made.excuse(call) {
+            Some(excuse) => self.excused(made, excuse),
+            None => made,
+        };
+        self.conclude(action, call, made);
     }
 
     fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {

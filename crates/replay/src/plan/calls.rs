@@ -189,11 +189,18 @@ impl Planner<'_> {
                     .weakened_if(stream && is_cut_short(call), Reason::Filler);
                 let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
+                    let came_out = |arg| self.lines[index].came_out(arg);
                     let names = match self.others_matter() {
-                        true => Names::of(said, call, ret, &paths, is_fifo).or(listed),
+                        true => {
+                            let names = Names::of(said, call, ret, &paths, is_fifo).or(listed);
+                            let links = Names::told_links(said, came_out).filter(|_| ret >= 0);
+                            match links {
+                                Some(_) => Some(Names { links, ..names.unwrap_or_default() }),
+                                None => names,
+                            }
+                        }
                         false => None,
                     };
-                    let came_out = |arg| self.lines[index].came_out(arg);
                     let bytes = end.and_then(|end| end.claim(said, ret, came_out));
                     let claims = Claims { names, bytes, lock, flow, numbers, ..Claims::default() };
                     self.order_by_claims(index, claims, event.tsc);

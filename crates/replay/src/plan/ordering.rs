@@ -110,6 +110,15 @@ impl Planner<'_> {
                 self.lines[line].weaken(Some(Reason::Raced));
                 continue;
             }
+            let counted = match () {
+                () if names::counted_beside(theirs, &names) => Some(other),
+                () if names::counted_beside(&names, theirs) => Some(index),
+                () => None,
+            };
+            if let Some(line) = counted {
+                self.lines[line].weaken(Some(Reason::OnceAlone));
+            }
+            let Some(theirs) = &self.lines[other].claims.names else { continue };
             let in_doubt = |name: &[u8]| self.judge.may_be_another(name);
             let (overlap, one, other) = match () {
                 () if names::found_before(theirs, &names, in_doubt) => {

@@ -1,8 +1,10 @@
 //! Names that a call found, missed or changed.
 
-use syscalls::Act;
 use syscalls::abi::errno::{EEXIST, ENOENT, ENOTEMPTY};
+use syscalls::abi::files::{S_IFDIR, S_IFMT};
 use syscalls::record::RESULT;
+use syscalls::shape::{ArgKind, Dir, Of};
+use syscalls::{Act, attributes};
 use trace::event::Call;
 
 use super::listings::Listing;
@@ -23,6 +25,8 @@ pub struct Names {
     pub tried: Option<Vec<u8>>,
     /// What it found or missed.
     pub found: Vec<Found>,
+    /// It told how many names a file has, which is no directory.
+    pub links: Option<u32>,
 }
 
 /// What a call found before it changed anything.
@@ -102,6 +106,17 @@ impl Names {
             }
         }
         Some(names)
+    }
+
+    /// Returns how many names a file has, if a call told that; `came_out` gives the output of an argument.
+    pub fn told_links<'a>(said: &Said, came_out: impl Fn(u8) -> Option<&'a [u8]>) -> Option<u32> {
+        said.args.iter().zip(0..).find_map(|(arg, number)| match arg.kind {
+            ArgKind::Buf(Dir::Out, Of::Struct(layout), _) => {
+                let file = attributes::of_struct(layout, came_out(number)?)?;
+                (file.mode & S_IFMT != S_IFDIR).then_some(file.nlink)
+            }
+            _ => None,
+        })
     }
 
     /// What a call got of the names in a directory.

@@ -51,6 +51,22 @@ pub fn listed_beside(one: &Names, other: &Names) -> bool {
     })
 }
 
+/// Whether a call told how many names a file has, while the other one may have given it one or taken one from
+/// it: by which names, nobody knows.
+pub fn counted_beside(one: &Names, other: &Names) -> bool {
+    let Some(links) = one.links else { return false };
+    let is_there =
+        |path: &[u8]| one.found.iter().any(|found| *found == Found::There(path.to_vec()));
+    let linked = other.made.as_ref().and_then(|_| {
+        other.found.iter().find_map(|found| match found {
+            Found::There(path) => Some(&path[..]),
+            _ => None,
+        })
+    });
+    let removes = other.removed.is_some() || other.replaced.is_some();
+    linked.is_some_and(|path| links > 1 || is_there(path)) || links > 1 && removes
+}
+
 /// Names that one of the calls changed and the other one changed or found as well, where
 /// nothing shows what they referred to in between.
 pub fn changed_by_both<'a>(one: &'a Names, other: &'a Names) -> Vec<&'a [u8]> {
@@ -268,6 +284,18 @@ mod tests {
         check_listed(&["b"], true, &moved, unknown);
         check_listed(&["a", "b"], true, &moved, [true, false, true]);
         check_listed(&[], true, &moved, [true, false, true]);
+    }
+
+    #[test]
+    fn how_many_names_a_file_has_depends_on_who_links_and_removes() {
+        let stat = |links, path: &str| Names { links: Some(links), ..names("stat", &[path], 0) };
+        let (link, removed) = (names("link", &["/a", "/b"], 0), names("unlink", &["/x"], 0));
+        assert!(counted_beside(&stat(1, "/a"), &link) && counted_beside(&stat(2, "/c"), &link));
+        assert!(!counted_beside(&stat(1, "/c"), &link));
+        assert!(counted_beside(&stat(2, "/a"), &removed));
+        assert!(!counted_beside(&stat(1, "/a"), &removed));
+        assert!(!counted_beside(&stat(2, "/a"), &names("creat", &["/b"], 3)));
+        assert!(!counted_beside(&names("open", &["/a"], 3), &link), "it told nothing");
     }
 
     #[test]

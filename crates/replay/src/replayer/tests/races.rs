@@ -332,14 +332,37 @@ fn both_sides_of_a_fifo_are_opened_together() {
     is_verified(&r);
 }
 
+fn entry(name: &[u8]) -> Vec<u8> {
+    let mut bytes = [&[0; 16][..], &[24, 0, libc::DT_UNKNOWN], name].concat();
+    bytes.resize(24, 0);
+    bytes
+}
+
+/// What is listed of a directory in which two calls changed a name at a time proves nothing.
+#[test]
+fn a_list_with_a_contested_name_proves_nothing() {
+    for contested in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().to_str().expect("text");
+        let mut r = threads_with_a_pipe();
+        r.by(1).open(path, libc::O_DIRECTORY as u64, 5);
+        let made = format!("{path}/made");
+        r.by(1).paths("mkdir", &[&made], 0);
+        r.lasting(10 * MS, if contested { 60 } else { 15 } * MS);
+        r.by(2).paths("rmdir", &[&made], 0);
+        r.lasting(20 * MS, 50 * MS);
+        let list = [&b"."[..], b"..", b"never"].map(entry).concat();
+        r.by(1).call("getdents64", &[5, 1, 4096], &[(1, &list)], list.len() as i64);
+        r.lasting(70 * MS, 71 * MS);
+        r.in_order();
+        let outcome = replayed(&r);
+        assert_eq!(outcome.mismatches.data, u64::from(!contested), "{:?}", outcome.mismatches);
+    }
+}
+
 /// A directory is listed while a name is made in it: what the list has was there, what it lacks was not yet.
 #[test]
 fn a_name_is_made_after_the_list_that_lacks_it() {
-    let entry = |name: &[u8]| {
-        let mut bytes = [&[0; 16][..], &[24, 0, libc::DT_UNKNOWN], name].concat();
-        bytes.resize(24, 0);
-        bytes
-    };
     for sees in [false, true] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().to_str().expect("text");
