@@ -1,5 +1,6 @@
 //! What came of a call that was made again, compared with what was recorded.
 
+use syscalls::abi::errno::{self, EPIPE};
 use syscalls::shape::operand;
 use syscalls::{Operand, Ret};
 
@@ -60,6 +61,10 @@ impl Made {
     /// What it counts as if it is no mismatch although it differs.
     pub fn excuse(&self, call: &Call) -> Option<Excuse> {
         match self {
+            // Nobody reads what is written while the last reader leaves, before that or behind it.
+            Made::Return(ret) if errno::of_result(*ret) == Some(EPIPE) && call.stream => {
+                (call.ret >= 0).then_some(Excuse::Raced)
+            }
             Made::Return(..0) => call.certainty.excuse_of_error(),
             Made::Return(_) | Made::Moved(_) | Made::Data { .. } => call.certainty.excuse(),
             _ => None,

@@ -182,7 +182,7 @@ fn write_run(out: &mut dyn Write, run: &Findings) -> io::Result<()> {
     }
     write_latencies(out, outcome)?;
     let reasons = [
-        (outcome.raced, "as others wrote the same bytes at the time"),
+        (outcome.raced, "as others used the same files at the time"),
         (outcome.unseen, "as data moved of which the trace has nothing"),
     ];
     let reasons = reasons.iter().filter(|(count, _)| *count > 0);

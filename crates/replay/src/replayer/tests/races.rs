@@ -332,6 +332,19 @@ fn both_sides_of_a_fifo_are_opened_together() {
     is_verified(&r);
 }
 
+/// What is written to a pipe while its last reader leaves is read by nobody.
+#[test]
+fn a_pipe_whose_reader_leaves_takes_bytes_or_not() {
+    let mut r = threads_with_a_pipe();
+    r.by(2).numbers("close", &[3], 0);
+    r.lasting(10 * MS, 60 * MS);
+    r.by(1).write(4, b"for nobody");
+    r.lasting(20 * MS, 30 * MS);
+    r.in_order();
+    let outcome = replayed(&r);
+    assert_eq!(outcome.mismatches.returned, 0, "{:?}", outcome.mismatches);
+}
+
 fn entry(name: &[u8]) -> Vec<u8> {
     let mut bytes = [&[0; 16][..], &[24, 0, libc::DT_UNKNOWN], name].concat();
     bytes.resize(24, 0);
