@@ -55,25 +55,26 @@ pub fn plain(context: &Context, call: &Call) {
     exit(context, call, ret);
 }
 
-/// Records the beginning of a call, with its input memory.
+/// Records the beginning of a call, with its input memory. Returns when that was.
 #[inline(always)]
-pub fn enter(context: &Context, call: &Call, flags: u8) {
+pub fn enter(context: &Context, call: &Call, flags: u8) -> u64 {
     // One test for all that is rare.
     if context.silent.get() | context.unusual.get() {
-        if !context.silent.get() {
-            enter_unusually(context, call, flags);
-        }
-        return;
+        return match context.silent.get() {
+            true => 0,
+            false => enter_unusually(context, call, flags),
+        };
     }
     let now = time_stamp();
     let stayed = between_calls::before_call(context, now);
     enter_at::<false>(context, call, flags | stayed, now);
+    now
 }
 
 /// By another clock, with the stack, serialised, or perhaps without contents.
 #[cold]
 #[inline(never)]
-fn enter_unusually(context: &Context, call: &Call, flags: u8) {
+fn enter_unusually(context: &Context, call: &Call, flags: u8) -> u64 {
     if context.chooses.get() {
         let skips = |arena: ring::Arena| arena.control().skips(call.number);
         context.skips_contents.set(context.arena.get().is_some_and(skips));
@@ -85,6 +86,7 @@ fn enter_unusually(context: &Context, call: &Call, flags: u8) {
         (now, between_calls::before_call(context, now))
     };
     enter_at::<true>(context, call, flags | stayed, now);
+    now
 }
 
 #[inline(always)]
@@ -125,7 +127,8 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     }
 }
 
-/// Says how much later than it was asked for the open call is made: our part of its time.
+/// Says how much later than it was asked for the open call is made: our part of its time. What was said
+/// before counts no more.
 #[inline(never)]
 pub fn made_late(context: &Context, ticks: u64) {
     let ticks = ticks.min(u32::MAX.into()) as u32;

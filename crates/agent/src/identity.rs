@@ -35,6 +35,11 @@ fn hash_of_path(context: &Context, path: u64) -> u64 {
 pub struct Told(u64);
 
 impl Told {
+    /// Whether the record has one.
+    pub const fn is_new(self) -> bool {
+        self.0 != 0
+    }
+
     /// The call was made: the file need not be recorded again. A call that a signal prevents is recorded
     /// anew, without what had been told of it.
     pub fn keep(self) {

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::identity::{Told, tell};
 use crate::snapshot::{self, Begun, Target};
 use crate::stream::Stream;
-use crate::{memory, sys};
+use crate::{clock, memory, sys};
 
 /// Number of a call's arguments.
 const ARGUMENTS: usize = 6;
@@ -20,7 +20,7 @@ const ARGUMENTS: usize = 6;
 /// Makes a call that may change files named by its paths: records their identities first.
 #[inline(never)]
 pub fn change_files(context: &Context, call: &Call) {
-    enter(context, call, 0);
+    let began = enter(context, call, 0);
     let quiet = context.silent.get() || sys::is_quiet();
     let truncates = call.row.handler == Handler::Truncate && !quiet;
     let mut stored = None;
@@ -37,7 +37,9 @@ pub fn change_files(context: &Context, call: &Call) {
             let (dir, path) = place(call, used);
             *file = tell(context, dir, path, flags, used.path, path);
         }
-        Stream::publish(context);
+    }
+    if stored.is_some() || files.iter().any(|file| file.is_new()) {
+        looked_first(context, began);
     }
     let ret = call.make();
     files.into_iter().for_each(Told::keep);
@@ -45,6 +47,12 @@ pub fn change_files(context: &Context, call: &Call) {
     if let Some(begun) = stored {
         snapshot::after(context, &begun, ret);
     }
+}
+
+/// A call that began then is made now: others may have changed the files before we looked at them.
+fn looked_first(context: &Context, began: u64) {
+    call::made_late(context, clock::now(context).saturating_sub(began));
+    Stream::publish(context);
 }
 
 /// Returns the directory and the path that an argument names.
@@ -63,7 +71,7 @@ pub fn open(context: &Context, call: &Call) {
     let Some(Opening { path: used, flags: where_flags }) = call.row.opening() else {
         return call::plain(context, call);
     };
-    enter(context, call, 0);
+    let began = enter(context, call, 0);
     let quiet = context.silent.get() || sys::is_quiet();
     let read = |context: &Context, arg: u8, at: u8| {
         memory::read::<u64>(context, call.args[usize::from(arg)].wrapping_add(u64::from(at)))
@@ -80,7 +88,9 @@ pub fn open(context: &Context, call: &Call) {
     let mut file = Told::default();
     if before && !told && flags & u64::from(raw::O_EXCL) == 0 {
         file = tell(context, dir, path, 0, used.path, path);
-        Stream::publish(context);
+    }
+    if stored.is_some() || file.is_new() {
+        looked_first(context, began);
     }
     let ret = call.make();
     file.keep();

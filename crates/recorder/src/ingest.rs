@@ -353,8 +353,11 @@ impl Stream {
             RecordKind::Submitted => self.end_submission(out).or_else(bad)?,
             RecordKind::Copied => {
                 let Some(call) = &mut self.call else { return bad("COPIED without a call") };
-                if self.parts.iter().any(|part| part.id == part_id::COPYING) {
-                    return bad("COPIED twice");
+                // The last one counts.
+                let before = self.parts.iter().position(|part| part.id == part_id::COPYING);
+                if let Some(PartValue::Number(ticks)) = before.map(|at| self.parts.remove(at).value)
+                {
+                    call.tsc = call.tsc.saturating_sub(ticks);
                 }
                 call.tsc = call.tsc.saturating_add(header.c.into());
                 self.parts.push(Part::number(part_id::COPYING, header.c.into()));

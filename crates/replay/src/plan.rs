@@ -608,6 +608,7 @@ impl<'a> Planner<'a> {
     fn dispatch(&mut self, index: Index) {
         if self.lines[index].is_open(|_| true) {
             self.graph.end(index);
+            self.doubt_copy(index);
             if self.doubts.any() {
                 self.settle_doubts(index);
             }

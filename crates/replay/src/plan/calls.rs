@@ -3,6 +3,7 @@
 use model::contents::{is_cut, piece};
 use model::operations::{is_late, operations_of};
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
+use syscalls::abi::errno::{self, ENOENT};
 use syscalls::abi::files::{AF_UNIX, O_APPEND, O_CREAT, O_EXCL};
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, Classes, Dir};
@@ -202,7 +203,9 @@ impl Planner<'_> {
                         false => None,
                     };
                     let bytes = end.and_then(|end| end.claim(said, ret, came_out));
-                    let claims = Claims { names, bytes, lock, flow, numbers, ..Claims::default() };
+                    let copies_to = end.and_then(|end| end.copies_to);
+                    let of_files = Claims { names, bytes, copies_to, ..Claims::default() };
+                    let claims = Claims { lock, flow, numbers, ..of_files };
                     self.order_by_claims(index, claims, event.tsc);
                 }
             }
@@ -513,13 +516,20 @@ impl Planner<'_> {
 
     /// Returns what a call got of the names in a directory.
     fn listed(&self, thread: u32, said: &Said, call: &Call, ret: i64) -> Option<Names> {
-        if ret < 0 || !said.args.iter().any(|arg| is_directory_entries(arg.kind)) {
+        if !said.args.iter().any(|arg| is_directory_entries(arg.kind)) {
             return None;
         }
         let table = self.world.descriptors(thread)?;
         let directory = table.get(call.args[0] as i32)?.description;
-        let is_first = directory.mark.get() == 0;
-        Listing::of(said, call, self.trace, &directory.path, is_first).map(Names::listed)
+        let (path, is_first) = (&directory.path[..], directory.mark.get() == 0);
+        match ret {
+            0.. => {
+                let listing = Listing::of(said, call, self.trace, path, is_first);
+                Some(Names::listed(path, listing))
+            }
+            _ if errno::of_result(ret) == Some(ENOENT) => Some(Names::removed_before(path)),
+            _ => None,
+        }
     }
 
     /// Returns the directory scan that a call belongs to.

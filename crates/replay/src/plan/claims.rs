@@ -20,6 +20,8 @@ pub struct Claims {
     pub names: Option<Names>,
     /// Bytes of a file, its end, or the offset of an open file.
     pub bytes: Option<Bytes>,
+    /// The file to which it copied these bytes.
+    pub copies_to: Option<u64>,
     /// The clock of doubts when it began.
     pub doubts: u64,
     /// The lock of a file: hash of the path.
@@ -35,7 +37,7 @@ pub struct Claims {
 impl Claims {
     /// Whether it claims nothing but bytes of a queue.
     pub fn are_of_queue(&self) -> bool {
-        let Claims { names, bytes, doubts: _, lock, flow, numbers, uses } = self;
+        let Claims { names, bytes, copies_to: _, doubts: _, lock, flow, numbers, uses } = self;
         let others = names.is_some() || bytes.is_some() || lock.is_some() || numbers.is_some();
         flow.is_some() && uses.is_none() && !others
     }

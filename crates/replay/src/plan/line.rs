@@ -12,7 +12,7 @@ use super::claims::Claims;
 use super::claims::numbers::Closed;
 use super::known_files::Known;
 use crate::batch::{Action, Batch, Call, Ends, Lane, Piece, What};
-use crate::certainty::Reason;
+use crate::certainty::{Excuse, Reason};
 use crate::order::Index;
 use crate::shared::Shared;
 
@@ -235,6 +235,12 @@ impl Line {
         {
             call.certainty = call.certainty.weakened(reason);
         }
+    }
+
+    /// Whether the open call's result depends on others that overlapped it.
+    pub fn is_raced(&self) -> bool {
+        let call = self.open_call().and(self.batch.calls.last());
+        call.is_some_and(|call| call.certainty.excuse() == Some(Excuse::Raced))
     }
 
     /// Descriptor of the stream on which the open call waits.

@@ -15,10 +15,14 @@ use crate::batch::Lane;
 use crate::certainty::Reason;
 use crate::order::Index;
 
+/// Why all of a file is in doubt, for users.
+const COPIED: &str = "bytes were copied to it that another call wrote at the time";
+
 impl Planner<'_> {
     /// Orders a call among the open ones by all that it claims.
     pub(super) fn order_by_claims(&mut self, index: Index, claims: Claims, tsc: u64) {
-        let Claims { names, bytes, lock, flow, numbers, .. } = claims;
+        let Claims { names, bytes, copies_to, lock, flow, numbers, .. } = claims;
+        self.lines[index].claims.copies_to = copies_to;
         self.order_by_names(index, names);
         self.order_by_bytes(index, bytes);
         self.order_by_lock(index, lock);
@@ -227,6 +231,16 @@ impl Planner<'_> {
                     self.lines[line].weaken(Some(Reason::OnceAlone));
                 }
             }
+        }
+    }
+
+    /// The lane's open call ends: where it copied bytes that others wrote at the time, other ones may be.
+    pub(super) fn doubt_copy(&mut self, index: Index) {
+        let line = &self.lines[index];
+        if let Some(to) = line.claims.copies_to
+            && line.is_raced()
+        {
+            self.doubts.lose_file(to, COPIED);
         }
     }
 

@@ -11,7 +11,7 @@ use trace::event::Call;
 
 use crate::moves::Moves;
 use crate::resource::hash_of;
-use crate::treatment::{Said, makes_name};
+use crate::treatment::{Said, is_stream, makes_name};
 
 /// A call's access to the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +50,8 @@ pub struct AtEnd {
     moves: Option<usize>,
     /// What it does; `None` if it reports the end.
     does: Option<Does>,
+    /// Hash of the path of the file that it copies to.
+    pub copies_to: Option<u64>,
 }
 
 impl AtEnd {
@@ -157,7 +159,18 @@ pub fn at_end(
             _ => Some(Does::Seeks),
         };
         let (file, opened) = (hash_of(&description.path), Rc::as_ptr(description) as usize);
-        return Some(AtEnd { file, moves: Some(opened), does });
+        return Some(AtEnd { file, moves: Some(opened), does, copies_to: None });
+    }
+    if said.act == Act::Copy {
+        // Where it read is not looked at: it may be where another one writes.
+        let source = table.get(said.value(call, Operand::Source)? as i32)?.description;
+        let asked = said.value(call, Operand::Count)?;
+        let does = Does::Reads { at: None, asked, got: u64::try_from(call.ret()?).ok()? };
+        let file = hash_of(&source.path);
+        let target = said.value(call, Operand::Target).and_then(|fd| table.get(fd as i32));
+        let copies_to = target.map(|target| hash_of(&target.description.path));
+        let end = AtEnd { file, moves: None, does: Some(does), copies_to };
+        return (!is_stream(source)).then_some(end);
     }
     let does = cut(said, call).map(Does::Cuts);
     if does.is_none() && size_of_file(said).is_none() {
@@ -167,7 +180,7 @@ pub fn at_end(
         Some((_, path)) => hash_of(path),
         None => hash_of(&table.get(call.args[0] as i32)?.description.path),
     };
-    Some(AtEnd { file, moves: None, does })
+    Some(AtEnd { file, moves: None, does, copies_to: None })
 }
 
 /// Returns where a call truncates a file.

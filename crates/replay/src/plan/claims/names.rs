@@ -119,9 +119,16 @@ impl Names {
         })
     }
 
-    /// What a call got of the names in a directory.
-    pub fn listed(listing: Listing) -> Names {
-        Names { found: vec![Found::Listed(listing)], ..Names::default() }
+    /// What a call got of the names in a directory, which was not removed yet.
+    pub fn listed(directory: &[u8], listing: Option<Listing>) -> Names {
+        let there = Found::There(directory.to_vec());
+        let found = std::iter::once(there).chain(listing.map(Found::Listed)).collect();
+        Names { found, ..Names::default() }
+    }
+
+    /// A call found an open directory removed.
+    pub fn removed_before(directory: &[u8]) -> Names {
+        Names { found: vec![Found::Absent(directory.to_vec())], ..Names::default() }
     }
 
     /// Names that stand for something else, or nothing, after it.

@@ -256,7 +256,7 @@ mod tests {
         };
         let said = said(&call).expect("it has a row");
         let listing = Listing::of(&said, &call, &trace, b"/d", is_first).expect("it is all there");
-        let listed = Names::listed(listing);
+        let listed = Names::listed(b"/d", Some(listing));
         let found = [
             found_before(&listed, change, |_| false),
             changed_before(change, &listed, |_| false),

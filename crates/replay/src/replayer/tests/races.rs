@@ -2,6 +2,7 @@
 //! may have been, the last to take effect.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use super::*;
 
@@ -345,6 +346,22 @@ fn a_pipe_whose_reader_leaves_takes_bytes_or_not() {
     assert_eq!(outcome.mismatches.returned, 0, "{:?}", outcome.mismatches);
 }
 
+/// Bytes are copied while another call cuts them off: how many is chance, and what the copy holds then.
+#[test]
+fn a_copy_of_what_is_cut_off_proves_nothing() {
+    let (mut r, dir) = with_a_file(&[b'x'; 64]);
+    let copy = dir.path().join("copy");
+    r.by(1).open(copy.to_str().expect("text"), O_CREAT | O_RDWR, 7);
+    r.by(1).numbers("ftruncate", &[5, 0], 0);
+    r.lasting(30 * MS, 60 * MS);
+    r.by(2).numbers("sendfile", &[7, 5, 0, 100], 0);
+    r.lasting(20 * MS, 50 * MS);
+    r.in_order();
+    let outcome = replayed(&r);
+    assert_eq!(outcome.mismatches.returned, 0, "{:?}", outcome.mismatches);
+    assert!(outcome.doubt_of(copy.as_os_str().as_bytes()).is_some());
+}
+
 fn entry(name: &[u8]) -> Vec<u8> {
     let mut bytes = [&[0; 16][..], &[24, 0, libc::DT_UNKNOWN], name].concat();
     bytes.resize(24, 0);
@@ -370,6 +387,26 @@ fn a_list_with_a_contested_name_proves_nothing() {
         r.in_order();
         let outcome = replayed(&r);
         assert_eq!(outcome.mismatches.data, u64::from(!contested), "{:?}", outcome.mismatches);
+    }
+}
+
+/// A directory that is listed while another call removes it was there, or was not.
+#[test]
+fn a_directory_is_listed_before_it_is_removed_or_not_at_all() {
+    for is_there in [true, false] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = format!("{}/d", dir.path().to_str().expect("text"));
+        fs::create_dir(&path).expect("it can be made");
+        let mut r = threads_with_a_pipe();
+        r.by(1).open(&path, libc::O_DIRECTORY as u64, 5);
+        r.by(1).paths("rmdir", &[&path], 0);
+        r.lasting(20 * MS, 60 * MS);
+        let list = [&b"."[..], b".."].map(entry).concat();
+        let (list, ret) = if is_there { (&list[..], list.len() as i64) } else { (&[][..], ENOENT) };
+        r.by(2).call("getdents64", &[5, 1, 4096], &[(1, list)], ret);
+        r.lasting(if is_there { 30 } else { 10 } * MS, 50 * MS);
+        r.in_order();
+        is_verified(&r);
     }
 }
 
