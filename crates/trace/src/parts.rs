@@ -185,8 +185,8 @@ pub static PART_ROWS: [PartRow; 15] = [
         part_id::COPYING,
         "copying",
         PartMeaning::Duration,
-        "ticks before the call's beginning in which what goes in was copied, and the recorder prepared \
-         to follow an exec: not the program's time",
+        "ticks before the call's beginning in which what goes in was copied, its files were looked at, and \
+         the recorder prepared to follow an exec: not the program's time",
     ),
 ];
 
