@@ -34,14 +34,28 @@ static struct masks by_pieces(const char *path, size_t piece) {
     return parse(text);
 }
 
+// Whether a text that was read in pieces is that of one time: what other processes of the user do moves it
+// (SigQ), and each piece that is sought is made anew.
+static int is_of_one_time(int fd, const char *text) {
+    static char now[ROOM];
+    ssize_t len = pread(fd, now, sizeof now - 1, 0);
+    CHECK(len > 0);
+    now[len] = 0;
+    const char *end = strstr(now, "\nCapInh:");
+    CHECK(end);
+    return strncmp(text, now, end + 1 - now) == 0;
+}
+
 // Backwards, by offsets.
 static struct masks by_offsets(const char *path) {
     static char text[ROOM];
     int fd = open(path, O_RDONLY);
-    ssize_t len = pread(fd, text, sizeof text, 0);
-    CHECK(len > 0);
-    for (ssize_t at = len / 100 * 100; at >= 0; at -= 100) CHECK(pread(fd, text + at, 100, at) > 0);
-    text[len] = 0;
+    do {
+        ssize_t len = pread(fd, text, sizeof text, 0);
+        CHECK(len > 0);
+        for (ssize_t at = len / 100 * 100; at >= 0; at -= 100) CHECK(pread(fd, text + at, 100, at) > 0);
+        text[len] = 0;
+    } while (!is_of_one_time(fd, text));
     CHECK(close(fd) == 0);
     return parse(text);
 }
@@ -50,15 +64,18 @@ static struct masks by_offsets(const char *path) {
 static struct masks by_lines(const char *path) {
     static char text[ROOM];
     int fd = open(path, O_RDONLY);
-    size_t len = 0;
-    for (ssize_t n; (n = read(fd, text + len, 128)) != 0;) {
-        CHECK(n > 0);
-        const char *end = memchr(text + len, '\n', n);
-        ssize_t used = end ? end + 1 - (text + len) : n;
-        if (used < n) CHECK(lseek(fd, used - n, SEEK_CUR) >= 0);
-        len += used;
-    }
-    text[len] = 0;
+    do {
+        size_t len = 0;
+        CHECK(lseek(fd, 0, SEEK_SET) == 0);
+        for (ssize_t n; (n = read(fd, text + len, 128)) != 0;) {
+            CHECK(n > 0);
+            const char *end = memchr(text + len, '\n', n);
+            ssize_t used = end ? end + 1 - (text + len) : n;
+            if (used < n) CHECK(lseek(fd, used - n, SEEK_CUR) >= 0);
+            len += used;
+        }
+        text[len] = 0;
+    } while (!is_of_one_time(fd, text));
     CHECK(close(fd) == 0);
     return parse(text);
 }

@@ -165,8 +165,12 @@ fn found(stage: &Stage, who: Who, program: &Known) -> Result<(Vec<String>, Place
         ensure!(share <= 1.0, "{}: above the run: {finding}", program.name);
     }
     let mut kinds: Vec<String> = Vec::new();
-    for finding in findings.iter().filter(|finding| finding["severity"] != "note") {
+    for finding in findings {
         let kind = finding["kind"].as_str().ok_or("a finding without a kind")?;
+        // How much of the run what is known costs depends on the machine.
+        if finding["severity"] == "note" && !program.also.contains(kind) {
+            continue;
+        }
         let kind = match kind {
             OWN_WAITS if program.is_true(COMPUTES) => COMPUTES,
             OWN_WAITS => continue,
