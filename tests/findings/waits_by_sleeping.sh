@@ -1,5 +1,6 @@
 # A file is waited for by sleeping and looking.
 # first: sleeps
+# may: missing_files
 # never: syncs computes
 # needs: python3
 
