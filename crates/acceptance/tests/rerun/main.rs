@@ -1,5 +1,7 @@
 //! `record --rerunnable` and `reenact rerun`, on programs of the repository and on real ones.
 
+mod threaded;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -121,46 +123,6 @@ const HTTPD: &str = "mkdir -p logs html; for i in 1 2 3; do seq $((i * 5000)) > 
     for i in 1 2 3 nothing; do curl -s http://127.0.0.1:$port/$i | md5sum; done; \
     kill -TERM $server; wait $server; echo $?";
 
-/// The same for programs with threads, which are recorded with `--serialize`.
-const THREADED: &[(&str, &[&str], &str)] = &[
-    (
-        "python_threads",
-        &["python3"],
-        "exec python3 -c 'import threading, queue, time, random\n\
-      q = queue.Queue()\n\
-      def work(n):\n  for i in range(50): q.put((n, i, random.random())); time.sleep(random.random() / 10000)\n\
-      all = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n\
-      [t.start() for t in all]; [t.join() for t in all]\n\
-      while not q.empty(): print(q.get())'",
-    ),
-    (
-        // The agent looks at each file before it is made.
-        "python_threads_that_make_files",
-        &["python3"],
-        "exec python3 -c 'import threading, os\n\
-      def work(n):\n  for i in range(25):\n    with open(f\"{n}.{i}\", \"w\") as file: file.write(\"x\" * i)\n    \
-      os.rename(f\"{n}.{i}\", f\"{n}-{i}\")\n\
-      all = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n\
-      [t.start() for t in all]; [t.join() for t in all]\n\
-      print(sorted(os.listdir()))'",
-    ),
-    ("node", &["node"], "exec node -e 'console.log(\"hello\", Math.random(), Date.now())'"),
-    ("java", &["java"], "exec java -Xshare:auto -XshowSettings:properties -version 2>&1"),
-    // For the long tier.
-    (
-        "javac",
-        &["java", "javac"],
-        "printf 'public class Hello { public static void main(String[] a) { \
-         System.out.println(System.nanoTime() + \" \" + new Object().hashCode()); } }' > Hello.java; \
-         javac Hello.java && exec java Hello",
-    ),
-    (
-        "xz",
-        &["xz"],
-        "head -c 3000000 /dev/urandom > in; xz -T2 -0 --block-size=500000 -c in | sha256sum",
-    ),
-];
-
 fn main() -> ExitCode {
     trials::main(|trials| {
         for name in [
@@ -184,7 +146,7 @@ fn main() -> ExitCode {
             let program = built(stage, "condition")?.display().to_string();
             again(stage, &place, SERIAL, &[&program])
         });
-        for &(name, needed, script) in THREADED {
+        for &(name, needed, script) in threaded::WORKS {
             let is_long = name == "javac" && !tier::is_long();
             let missing = trials::missing(needed).or(is_long.then_some("the long tier"));
             trials.add_for_both(name, missing, move |stage: &Stage, who| {
