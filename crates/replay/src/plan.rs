@@ -58,7 +58,6 @@ use crate::treatment::{Judge, TRANSFER_MAX, said};
 use conflict::Rules;
 use copies::Copies;
 use doubts::Doubts;
-use fifos::Fifos;
 use graph::Graph;
 use line::{Line, Spawned};
 use outside::{Kind, Outside};
@@ -85,7 +84,6 @@ pub struct Planner<'a> {
     trace: &'a Trace,
     world: World,
     judge: Judge,
-    fifos: Fifos,
     lines: Vec<Line>,
     free: Vec<Index>,
     threads: BTreeMap<u32, Index>,
@@ -152,7 +150,6 @@ impl<'a> Planner<'a> {
             trace,
             world: World::following_mounts(),
             judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
-            fifos: Fifos::default(),
             lines: Vec::new(),
             free: Vec::new(),
             threads: BTreeMap::new(),

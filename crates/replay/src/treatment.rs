@@ -111,6 +111,8 @@ pub struct Judge {
     views: HashSet<u64>,
     /// Paths that lead to kernel views or devices if a final link is followed.
     aliases: FileNames,
+    /// Names that stand for FIFOs.
+    fifos: FileNames,
     /// Files that the recording made immutable or append-only.
     guarded: FileNames,
     /// Files and pipes with bytes that no call shows.
@@ -137,6 +139,7 @@ impl Judge {
             privileged,
             views,
             aliases: FileNames::default(),
+            fifos: FileNames::default(),
             guarded: FileNames::default(),
             other_bytes: FileNames::default(),
             stored: FileNames::default(),
@@ -384,6 +387,19 @@ impl Judge {
         self.other_bytes.names()
     }
 
+    /// Whether a name stands for a FIFO.
+    pub fn is_fifo(&self, path: &[u8]) -> bool {
+        !self.fifos.is_empty() && self.fifos.has_now(path)
+    }
+
+    /// A call told whether a name stands for a FIFO.
+    pub fn told_of(&mut self, path: &[u8], is_fifo: bool) {
+        match is_fifo {
+            true => _ = self.fifos.add(path),
+            false => self.fifos.forget(path),
+        }
+    }
+
     /// Updates the tracked names after a call that changed names.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let files = [
@@ -391,6 +407,7 @@ impl Judge {
             &mut self.stored,
             &mut self.written_unseen,
             &mut self.aliases,
+            &mut self.fifos,
             &mut self.guarded,
         ];
         for files in files {

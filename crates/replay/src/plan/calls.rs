@@ -98,9 +98,9 @@ impl Planner<'_> {
         links.also(&step.aside, &paths);
         self.opens_unseen(event.thread, step);
         if ret >= 0 {
-            self.fifos.learn(said, call, &paths);
+            self.learn_fifos(said, call, &paths);
         }
-        let is_fifo = paths.last().is_some_and(|(_, path)| self.fifos.has(path));
+        let is_fifo = paths.last().is_some_and(|(_, path)| self.judge.is_fifo(path));
         let (treatment, certainty, end, lock, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             if is_fifo {
