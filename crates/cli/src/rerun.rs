@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use recorder::{Handle, Options, Recorder, Sink, host, start_thread};
 use render::amounts::counted;
 use rerun::{
-    Asked, Debugger, Driver, Ending, Files, Message, Network, Order, Processors, Reason, Setup,
-    Shadows, Shown, Survey, What,
+    Asked, Debugger, Driver, Ending, Files, Message, Network, Order, Processors, RealFiles, Reason,
+    Setup, Shadows, Shown, Survey, What,
 };
 use ring::{Course, DataMode, Mappings, Rings, Settings, request};
 use supervisor::{Exactly, ExecStop, Mapped, Observer, Program, Supervisor};
@@ -103,7 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let files =
         follower.as_ref().map(|follower| Box::new(follower.files()) as Box<dyn Files + Send>);
-    let made = Made { files, network };
+    let real = follower.as_ref().and_then(Follower::real_files);
+    let made = Made { files, real, network };
     let mut done = execute(&args, &trace, &survey, args.stop_at, None, made)?;
     if let Some(client) = client
         && matches!(done.ending, Ending::Same)
@@ -221,6 +222,7 @@ fn end(args: &Args, trace: &Trace, done: Done) -> Result<ExitCode, Failure> {
 #[derive(Default)]
 struct Made {
     files: Option<Box<dyn Files + Send>>,
+    real: Option<RealFiles>,
     network: Network,
 }
 
@@ -311,6 +313,7 @@ fn execute(
             debugger,
             files: made.files,
             shadows,
+            real: made.real,
             network: made.network,
             stimuli: args.stimuli.into(),
             processors: processors(trace, &preamble),

@@ -19,6 +19,7 @@ pub mod kernel_devices;
 pub mod kernel_events;
 mod kernel_pids;
 pub mod kernel_tasks;
+pub mod loaded;
 pub mod mapped;
 pub mod mappings;
 mod moment;

@@ -298,6 +298,8 @@ pub struct Store<'a> {
     pub length: u64,
     /// Path of the file, as the recorder saw it.
     pub file: &'a [u8],
+    /// Its device and inode.
+    pub inode: (u64, u64),
     /// Number of bytes in the trace, from the first one on.
     pub stored: u64,
     /// Hash of all bytes, if it was taken.
@@ -337,6 +339,7 @@ impl<'a> Store<'a> {
             offset: number(1)?,
             length: number(2)?,
             file: bytes(3),
+            inode: (number(4)?, number(5)?),
             stored: number(6)?.min(number(2)?),
             hash,
             buffers: part(part_id::BUFFERS),

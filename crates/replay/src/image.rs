@@ -19,7 +19,7 @@ mod failed;
 mod fold;
 mod hidden;
 mod left_out;
-
+mod loaded;
 mod merge;
 mod node_id;
 mod opens;

@@ -76,6 +76,11 @@ pub(crate) fn of_shadow(args: &[u64; 6], recorded: &[u64; 6]) -> [u64; 6] {
     [args[0], args[1], args[2], flags, args[4], args[5]]
 }
 
+/// The arguments of an mmap of a file as it is: stores stay with the process, as the file is opened to be read.
+pub(crate) fn of_real(args: &[u64; 6]) -> [u64; 6] {
+    [args[0], args[1], args[2], args[3] & !MAP_HUGETLB, args[4], args[5]]
+}
+
 /// The arguments of an mmap that returns this address. The machine's own files are never mapped to be
 /// changed.
 fn placed(args: &[u64; 6], at: u64) -> ([u64; 6], bool) {

@@ -6,13 +6,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use model::loaded::{Loaded, PIECES_MAX};
 use model::{Conditions, Contents, Moment};
 use ring::answer;
 use syscalls::{Act, Again, Beside, Handler, by_number};
 use trace::Trace;
 use trace::event::{Call, Data, Event, EventKind, Outcome, RECORDER};
 
-use crate::answers::{Fate, fate, of_shadow};
+use crate::answers::{Fate, fate, of_real, of_shadow};
 use crate::breakpoints;
 use crate::compare::{self, Counts};
 use crate::debugger::Debugger;
@@ -21,15 +22,15 @@ use crate::files::Files;
 use crate::first_image::{ImageStack, image_stack};
 use crate::held::{Accepts, Held, Until, slice_of};
 use crate::live::{Asked, Birth, Live, Making, Message, What, birth};
-use crate::loaded::{Loaded, PIECES_MAX};
 use crate::memory::Memory;
 use crate::named::Named;
 use crate::network::{Network, Player};
 use crate::pace::{Pace, Step};
 use crate::processes::{self, Processes};
+use crate::real::RealFiles;
 use crate::reasons::{Interrupted, why_otherwise};
 use crate::reply::{give_path, give_signals};
-use crate::shadows::Shadows;
+use crate::shadows::{Means, Shadows};
 use crate::streams::{NotShown, Output, Streams};
 use crate::survey::{Info, Survey, comes_first, is_of_code};
 use crate::timeline::{Processors, Stimuli};
@@ -70,6 +71,8 @@ pub struct Setup<'a> {
     pub files: Option<Box<dyn Files + Send>>,
     /// Where files lie that the program maps.
     pub shadows: Shadows,
+    /// Files that it maps as they are, where calls on files are made.
+    pub real: Option<RealFiles>,
     /// What becomes of calls on sockets of TCP.
     pub network: Network,
     /// Whether it waits for the outside.
@@ -109,6 +112,7 @@ pub struct Driver<'a> {
     streams: Streams<'a>,
     /// What it finds of the files that it maps.
     shadows: Shadows,
+    real: Option<RealFiles>,
     named: Named,
     pace: Pace,
     /// Who plays the peers of real sockets.
@@ -130,8 +134,8 @@ impl<'a> Driver<'a> {
         messages: Receiver<Message>,
         output: &'a mut Output<'a>,
     ) -> Driver<'a> {
-        let Setup { survey, stop_at, patience, debugger, files, shadows, network, .. } = setup;
-        let Setup { stimuli, processors, told_to_end, .. } = setup;
+        let Setup { survey, stop_at, patience, debugger, files, shadows, real, .. } = setup;
+        let Setup { network, stimuli, processors, told_to_end, .. } = setup;
         Driver {
             survey,
             messages,
@@ -151,6 +155,7 @@ impl<'a> Driver<'a> {
             ended: HashMap::new(),
             streams: Streams::new(output),
             shadows,
+            real,
             named: Named::default(),
             player: Player::new(network),
             pace: Pace::new(stimuli, processors, files, told_to_end),
@@ -598,11 +603,15 @@ impl<'a> Driver<'a> {
                     if files.is_empty() {
                         files.extend(self.named.of(call));
                     }
-                    shadow = self.map(&files, moment, call, contents)?;
-                    if shadow.is_some() {
-                        args = of_shadow(&args, &call.args);
+                    let means = self.map(&files, moment, call, contents)?;
+                    match means {
+                        Means::Original => {}
+                        Means::Real(_) => args = of_real(&args),
+                        Means::Shadow(number) => {
+                            (args, shadow) = (of_shadow(&args, &call.args), Some(number));
+                        }
                     }
-                    self.tell_file(shadow, files, memory, reply_at).map_err(failed)?;
+                    self.tell_file(&means, files, memory, reply_at).map_err(failed)?;
                 } else if row.is_some_and(|row| row.handler == Handler::Remap) {
                     self.grow(call, memory);
                 } else if row.is_some_and(|row| row.act_of(&call.args) == Act::Execute)

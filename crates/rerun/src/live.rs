@@ -1,10 +1,10 @@
 //! The threads of a re-execution, and what they ask.
 
+use model::loaded::Loaded;
 use syscalls::abi::tasks::{CLONE_CHILD_SETTID, CLONE_PARENT_SETTID, CLONE_VM};
 use syscalls::{Handler, Syscall};
 use trace::event::Call;
 
-use crate::loaded::Loaded;
 use crate::memory::Memory;
 
 /// What a thread asks.

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use model::loaded::Loaded;
 use trace::event::Call;
-
-use crate::loaded::Loaded;
 
 /// The argument of mmap that says which file is mapped.
 const FD_ARG: u8 = 4;

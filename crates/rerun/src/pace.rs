@@ -136,6 +136,11 @@ impl Pace {
         self.may_owe.saturating_add(self.owes) >= PAUSE_LEAST
     }
 
+    /// Waits until a call is made to which the program has come.
+    pub fn make(&mut self, seq: u64) -> Result<(), String> {
+        self.files.as_mut().map_or(Ok(()), |files| files.end(seq).map(drop))
+    }
+
     /// Waits until all is known that has happened.
     pub fn catch_up(&mut self) -> Result<(), String> {
         self.let_all_be_made()?;

@@ -25,10 +25,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use model::FileId;
+use model::loaded::{Loaded, PIECES_MAX};
 use render::escape::escaped;
 use trace::event::Content;
 
-use crate::loaded::{Loaded, PIECES_MAX};
+use crate::mapped_file::MappedFile;
 use place::Place;
 use ranges::Ranges;
 
@@ -114,6 +115,8 @@ pub(crate) enum Means {
     Original,
     /// The shadow of this number.
     Shadow(u32),
+    /// The file of the re-execution's root that has this path here.
+    Real(Vec<u8>),
 }
 
 impl Shadows {
@@ -146,7 +149,8 @@ impl Shadows {
         std::mem::take(&mut self.doubts)
     }
 
-    fn doubt(&mut self, text: String) {
+    /// Notes something that the trace does not hold.
+    pub(crate) fn doubt(&mut self, text: String) {
         if self.doubts.len() < DOUBTS_MAX && !self.doubts.contains(&text) {
             self.doubts.push(text);
         }
@@ -162,12 +166,12 @@ impl Shadows {
         !self.all.is_empty()
     }
 
-    /// What is mapped at an address grows to another length, if that is a shadow.
-    pub fn grow(&mut self, tid: i32, at: u64, lengths: Range<u64>) {
-        let Ok(place) = &self.place else { return };
-        let Some((number, offset)) = place.mapped_at(tid, at) else { return };
-        let Some(shadow) = self.all.get(&number) else { return };
-        let shown = offset.saturating_add(lengths.start)..offset.saturating_add(lengths.end);
+    /// What a thread has mapped somewhere grows to another length, if that is a shadow.
+    pub(crate) fn grow(&mut self, there: &MappedFile, lengths: Range<u64>) {
+        let number = self.place.as_ref().ok().and_then(|place| place.at_path(&there.path));
+        let Some(shadow) = number.and_then(|number| self.all.get(&number)) else { return };
+        let at = there.offset;
+        let shown = at.saturating_add(lengths.start)..at.saturating_add(lengths.end);
         if !shadow.known.has(shown.start..shown.end.min(shadow.size)) {
             let path = escaped(&shadow.path);
             self.doubt(format!(

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CString;
 
 use model::contents::is_out;
+use model::loaded::Loaded;
 use model::{Contents, Stored, Walk};
 use syscalls::abi::errno;
 use syscalls::abi::signals::is_fault;
@@ -15,8 +16,9 @@ use trace::parts::{PartValue, part_id};
 
 use crate::faults::{Fault, Faults};
 use crate::first_image::{FirstImage, image_stack};
-use crate::loaded::Loaded;
+use crate::loaded::difference;
 use crate::ports::Ports;
+use crate::stored_to::StoredTo;
 
 /// Maximum number of signals in a recording that is re-executed.
 const SIGNALS_MAX: usize = 1 << 20;
@@ -100,6 +102,8 @@ pub struct Survey {
     pub ports: HashMap<u64, u16>,
     /// Hashes of the files that are mapped as they are on this machine, by path.
     pub originals: HashMap<Vec<u8>, Vec<u8>>,
+    /// Files to which the program stores by mappings.
+    pub stored_to: StoredTo,
 }
 
 /// What is collected.
@@ -127,6 +131,7 @@ struct Found {
     /// Files that were mapped with their bytes, by device and inode.
     with_bytes: HashSet<(u64, u64)>,
     ports: Ports,
+    stored_to: StoredTo,
     faults: Faults,
     calls: u64,
     status: Option<i32>,
@@ -149,12 +154,13 @@ impl Survey {
             let next = next.map_err(|error| Refusal::Unreadable(error.to_string()))?;
             walk.event(&next, &clock, &mut stored, |moment, contents| {
                 found.ports.event(moment, contents);
+                found.stored_to.event(moment.event);
                 found.add(moment.seq, moment.event, contents)
             })?;
         }
         let (mut changed, mut originals) = (Vec::new(), HashMap::new());
         for (file, was_mapped) in found.files.values() {
-            if let Some(how) = file.difference() {
+            if let Some(how) = difference(file) {
                 // Its bytes were in the trace before.
                 if *was_mapped {
                     continue;
@@ -189,6 +195,7 @@ impl Survey {
             status: found.status,
             ports: found.ports.known,
             originals,
+            stored_to: found.stored_to,
         })
     }
 }

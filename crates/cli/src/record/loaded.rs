@@ -7,17 +7,17 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
+use model::loaded::{Loaded, PIECES_MAX};
 use recorder::{Handle, host, start_thread};
-use rerun::{Loaded, hash_of};
+use rerun::hash_of;
 use ring::answer;
 use supervisor::{Answer, Asked};
 
 /// Device, inode, size and time of the last change, which nobody can set.
 type Key = (u64, u64, u64, i64, i64);
 
-/// Maximum number of bytes of a mapping that are stored, and of pieces between holes.
+/// Maximum number of bytes of a mapping that are stored.
 const STORED_MAX: u64 = 64 << 20;
-const PIECES_MAX: usize = rerun::PIECES_MAX;
 
 /// A mapping that a thread is about to make.
 struct Mapping {

@@ -19,7 +19,7 @@ use replay::jail::{self, Exit, Powers};
 use replay::session::{Findings, Image, Session};
 use replay::space::available_memory;
 use replay::{Came, Gate, Options};
-use rerun::Files;
+use rerun::{Files, RealFiles};
 use trace::Trace;
 
 use super::args::Args;
@@ -122,6 +122,11 @@ impl Follower {
         let warden = self.warden.process.try_clone().ok();
         let gate = Arc::clone(&self.gate);
         Led { gate, warden, patience: self.patience, begun: 0, opened: 0 }
+    }
+
+    /// The files that the program maps as they are.
+    pub fn real_files(&self) -> Option<RealFiles> {
+        self.root.directory().to_read().ok().map(RealFiles::below)
     }
 
     /// CPU time that calls have taken.

@@ -19,6 +19,7 @@ use syscalls::{Act, Operand};
 use trace::event::{BlobId, Call, Event, EventKind, Outcome, ProcessState};
 
 use super::error::ImageError;
+use super::loaded::{AboutToMap, FD_ARG};
 use super::opens::Opens;
 use super::pending::Pending;
 use super::staging::Staging;
@@ -162,6 +163,7 @@ pub struct Fold<'a> {
     pub unseen: Unseen,
     /// Files whose mappings are stored to by the trace.
     pub mapped: Mapped<NodeId>,
+    pub about_to_map: AboutToMap,
     /// Number of stretches and ranges kept for all files.
     pub kept: usize,
     /// Number of stretches looked up.
@@ -187,6 +189,7 @@ impl<'a> Fold<'a> {
             untold: Untold::default(),
             unseen: Unseen::new(),
             mapped: Mapped::default(),
+            about_to_map: AboutToMap::default(),
             kept: 0,
             looked_up: 0,
             pending: Pending::default(),
@@ -252,10 +255,10 @@ impl<'a> Fold<'a> {
         let process = self.world.thread(event.thread).map(|thread| thread.process);
         match &event.kind {
             EventKind::Call(call) if mapped::is_followed(call) => {
+                self.learn_mapped(event.thread, call)?;
                 let (world, opens) = (&self.world, &self.opens);
                 self.mapped.call(process.unwrap_or(0), event, call, |fd| {
-                    let table = world.descriptors(event.thread)?;
-                    Some(opens.get(table.get(fd)?.description.id())?.node)
+                    opens.behind(world, event.thread, fd)
                 });
             }
             EventKind::Start { how, process, parent, .. } => {
@@ -266,7 +269,10 @@ impl<'a> Fold<'a> {
             EventKind::Image { .. } => self.mapped.forget(process.unwrap_or(0)),
             EventKind::Exit { process, .. } => self.mapped.forget(*process),
             EventKind::Other(_) => {
-                let Some(store) = Store::of(event) else { return Ok(()) };
+                let Some(store) = Store::of(event) else {
+                    self.about_to_map.note(event, |thread| self.world.thread(thread).is_some());
+                    return Ok(());
+                };
                 let Some((&node, offset)) = self.mapped.at(store.process, store.address) else {
                     return Ok(());
                 };
@@ -285,6 +291,23 @@ impl<'a> Fold<'a> {
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Learns what a file has that a thread maps.
+    fn learn_mapped(&mut self, thread: u32, call: &Call) -> Result<(), ImageError> {
+        let pieces = self.about_to_map.take(thread, call);
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        let node = self.opens.behind(&self.world, thread, call.args[usize::from(FD_ARG)] as i32);
+        let Some(node) = node else { return Ok(()) };
+        let node = self.tree.find(node);
+        for (range, data) in pieces {
+            if self.tree.content(node).is_some_and(|file| !file.is_written(&range)) {
+                self.read_piece(node, range, &data)?;
+            }
         }
         Ok(())
     }

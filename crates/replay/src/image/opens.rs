@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::OpenId;
+use model::{OpenId, World};
 
 use super::tree::NodeId;
 
@@ -65,5 +65,11 @@ impl Opens {
 
     pub fn get(&self, id: OpenId) -> Option<&Open> {
         self.all.get(&self.known(id))
+    }
+
+    /// The file behind a descriptor of a thread.
+    pub fn behind(&self, world: &World, thread: u32, fd: i32) -> Option<NodeId> {
+        let table = world.descriptors(thread)?;
+        Some(self.get(table.get(fd)?.description.id())?.node)
     }
 }

@@ -2,17 +2,21 @@
 
 use std::io;
 
-use model::{Contents, FileId, Moment};
+use model::loaded::{Loaded, PIECES_MAX};
+use model::{Contents, FileId, Moment, mapped};
+use render::escape::escaped;
 use syscalls::abi::files::{O_ACCMODE, O_RDWR};
 use syscalls::abi::memory::PROT_WRITE;
+use syscalls::record::watched;
 use syscalls::{Act, Syscall};
 use trace::event::{Call, Content};
 
 use super::Driver;
 use crate::answers::is_shared;
 use crate::divergence::Ending;
-use crate::loaded::Loaded;
+use crate::mapped_file::MappedFile;
 use crate::memory::Memory;
+use crate::real::RealFiles;
 use crate::reply::{give_path, give_shadow};
 use crate::shadows::{Mapping, Means};
 
@@ -20,15 +24,14 @@ use crate::shadows::{Mapping, Means};
 const MAPPED_MAX: usize = 1 << 30;
 
 impl Driver<'_> {
-    /// A file is about to be mapped. Returns the shadow that is mapped in its place; `None`: it is mapped
-    /// itself.
+    /// A file is about to be mapped. Returns what is mapped.
     pub(super) fn map(
         &mut self,
         files: &[Loaded],
         moment: &Moment<'_>,
         call: &Call,
         contents: &mut dyn Contents,
-    ) -> Result<Option<u32>, Ending> {
+    ) -> Result<Means, Ending> {
         let Some(loaded) = files.first() else {
             let text = "the program maps a file that the trace does not name";
             return Err(Ending::Failed(text.into()));
@@ -46,11 +49,35 @@ impl Driver<'_> {
             may_be_written: self.may_write(moment, call),
             is_unchanged: self.survey.originals.get(&loaded.path) == Some(&loaded.hash),
         };
-        let mut bytes = |content: &Content| contents.read(content, MAPPED_MAX);
-        match self.shadows.map(&mapping, &mut bytes).map_err(Ending::Failed)? {
-            Means::Original => Ok(None),
-            Means::Shadow(number) => Ok(Some(number)),
+        if self.may_be_real(&mapping, moment) {
+            // It is to be as the calls before have left it.
+            self.pace.catch_up().map_err(Ending::Failed)?;
+            let real = self.real.as_mut().and_then(|real| real.find(&mapping));
+            if let Some(path) = real {
+                return Ok(Means::Real(path));
+            }
         }
+        let mut bytes = |content: &Content| contents.read(content, MAPPED_MAX);
+        self.shadows.map(&mapping, &mut bytes).map_err(Ending::Failed)
+    }
+
+    /// Whether a file of the root may be mapped as it is: its bytes are in the trace, and nobody stores to it
+    /// by a mapping.
+    fn may_be_real(&self, mapping: &Mapping<'_>, moment: &Moment<'_>) -> bool {
+        let loaded = mapping.loaded;
+        let is_known = mapping.pieces.len() <= PIECES_MAX
+            && mapping.pieces.iter().all(|piece| piece.content.is_some());
+        // What would be stored, once the memory can be written, is in the trace as well.
+        let stores_are_known = !mapping.is_shared
+            || !mapping.may_be_written
+            || matches!(mapped::watched(moment.event), watched::LATER | watched::READS);
+        self.real.is_some()
+            && mapping.file.is_some()
+            && !mapping.is_code
+            && !loaded.hash.is_empty()
+            && is_known
+            && stores_are_known
+            && !self.survey.stored_to.has(loaded.inode)
     }
 
     /// Whether the descriptor that is mapped allows to write to the file.
@@ -64,14 +91,15 @@ impl Driver<'_> {
     /// Tells a thread what it maps.
     pub(super) fn tell_file(
         &self,
-        shadow: Option<u32>,
+        means: &Means,
         files: Vec<Loaded>,
         memory: Memory,
         reply_at: u64,
     ) -> io::Result<()> {
-        match shadow {
-            Some(number) => give_shadow(memory, reply_at, self.shadows.path_of(number)),
-            None => {
+        match means {
+            Means::Shadow(number) => give_shadow(memory, reply_at, self.shadows.path_of(*number)),
+            Means::Real(path) => give_path(memory, reply_at, path.clone()),
+            Means::Original => {
                 let path = files.into_iter().next().map(|file| file.path).unwrap_or_default();
                 give_path(memory, reply_at, path)
             }
@@ -81,8 +109,17 @@ impl Driver<'_> {
     /// A mapping may grow: what it shows then must be there.
     pub(super) fn grow(&mut self, call: &Call, memory: Memory) {
         let [at, old, new, ..] = call.args;
-        if new > old && self.shadows.are_there() {
-            self.shadows.grow(memory.tid, at, old..new);
+        let has_parts = self.real.as_ref().is_some_and(RealFiles::are_in_part);
+        if new <= old || !self.shadows.are_there() && !has_parts {
+            return;
+        }
+        let Some(there) = MappedFile::at(memory.tid, at) else { return };
+        self.shadows.grow(&there, old..new);
+        if let Some(path) = self.real.as_ref().and_then(|real| real.in_part(&there)) {
+            let path = escaped(path);
+            self.shadows.doubt(format!(
+                "mremap shows bytes of {path} that no mmap has shown, and the trace may not hold them"
+            ));
         }
     }
 
@@ -98,6 +135,19 @@ impl Driver<'_> {
             && call.args[2] & PROT_WRITE != 0
         {
             self.shadows.is_made_writable();
+        }
+        let act = row.map(|row| row.act_of(&call.args));
+        let touch = moment.touch;
+        let changed = self.real.as_ref().and_then(|real| real.changed(touch, act));
+        if let (Some(seq), Some(path), true) = (moment.seq, changed, call.success().is_some()) {
+            if act == Some(Act::Copy) && touch.accesses[0].is_none() {
+                let path = escaped(path);
+                self.shadows.doubt(format!(
+                    "the kernel moved bytes to {path}, which is mapped, from where the trace does not hold them"
+                ));
+            }
+            // What the program sees of it next is what this call leaves there.
+            self.pace.make(seq).map_err(Ending::Failed)?;
         }
         self.shadows.follow(moment, call, row, contents).map_err(Ending::Failed)
     }

@@ -110,21 +110,10 @@ impl Place {
         unsafe { libc::unlinkat(self.dir.as_raw_fd(), name.as_ptr(), 0) };
     }
 
-    /// The shadow that a thread has mapped at an address, and what of it lies there.
-    pub fn mapped_at(&self, tid: i32, at: u64) -> Option<(u32, u64)> {
-        let maps = std::fs::read(format!("/proc/{tid}/maps")).ok()?;
-        let of = self.path.as_os_str().as_bytes();
-        maps.split(|byte| *byte == b'\n').find_map(|line| {
-            let slash = line.iter().position(|byte| *byte == b'/')?;
-            let words = std::str::from_utf8(&line[..slash]).ok()?;
-            let mut words = words.split(' ');
-            let (start, end) = words.next()?.split_once('-')?;
-            let number = |text: &str| u64::from_str_radix(text, 16).ok();
-            let (start, end, offset) = (number(start)?, number(end)?, number(words.nth(1)?)?);
-            let name = line[slash..].strip_prefix(of)?.strip_prefix(b"/")?;
-            let name = std::str::from_utf8(name).ok()?.parse().ok()?;
-            (start <= at && at < end).then(|| (name, offset + (at - start)))
-        })
+    /// The shadow that has a path.
+    pub fn at_path(&self, path: &[u8]) -> Option<u32> {
+        let name = path.strip_prefix(self.path.as_os_str().as_bytes())?.strip_prefix(b"/")?;
+        std::str::from_utf8(name).ok()?.parse().ok()
     }
 
     /// An error if the disk is almost full: a store to a mapping would have the program killed.

@@ -1,0 +1,174 @@
+//! Files of the re-execution's own root that the program maps as they are, so that what it waits for there
+//! is what it would wait for on the system under test.
+//!
+//! Those to which the trace stores by mappings are none of them: stores are made where calls are, later than
+//! the program's own, and would put old bytes over new ones.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use model::{FileId, Touch};
+use syscalls::Act;
+
+use crate::mapped_file::MappedFile;
+use crate::shadows::Mapping;
+
+/// The root, and which of its files are mapped.
+pub struct RealFiles {
+    root: OwnedFd,
+    /// Their recorded paths.
+    mapped: HashMap<FileId, Vec<u8>>,
+    /// The recorded paths of those of which only a part was mapped, by their paths here.
+    in_part: HashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl RealFiles {
+    /// Those below a directory.
+    pub fn below(root: OwnedFd) -> RealFiles {
+        RealFiles { root, mapped: HashMap::new(), in_part: HashMap::new() }
+    }
+
+    /// The path of the file that a mapping shows; `None` if it is not there as it was.
+    pub(crate) fn find(&mut self, mapping: &Mapping<'_>) -> Option<Vec<u8>> {
+        let below = mapping.loaded.path.strip_prefix(b"/")?;
+        let file = self.open(&CString::new(below).ok()?).ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || metadata.len() != mapping.loaded.size {
+            return None;
+        }
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let path = path.into_os_string().into_vec();
+        if path.len() >= ring::REPLY_PATH {
+            return None;
+        }
+        let Mapping { loaded, range, .. } = mapping;
+        self.mapped.insert(mapping.file?, loaded.path.clone());
+        if range.start > 0 || range.end < loaded.size {
+            self.in_part.insert(path.clone(), loaded.path.clone());
+        }
+        Some(path)
+    }
+
+    fn open(&self, below: &CStr) -> io::Result<File> {
+        // SAFETY: a struct of numbers.
+        let mut how: libc::open_how = unsafe { zeroed() };
+        how.flags = (libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC) as u64;
+        how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS;
+        let (root, size) = (self.root.as_raw_fd(), size_of_val(&how));
+        // SAFETY: a name that ends with NUL and a struct; a descriptor that is returned is ours.
+        unsafe {
+            match libc::syscall(libc::SYS_openat2, root, below.as_ptr(), &raw const how, size) {
+                fd if fd >= 0 => Ok(File::from_raw_fd(fd as i32)),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
+    /// The recorded path of the file of which a call changes what a mapping shows.
+    pub(crate) fn changed(&self, touch: &Touch, act: Option<Act>) -> Option<&[u8]> {
+        let written = touch.accesses.iter().flatten().find(|access| access.is_write);
+        let changed = match act {
+            Some(Act::Allocate | Act::CloneFile | Act::CloneRange) => touch.by_fd,
+            _ => None,
+        };
+        let files = [
+            written.map(|access| access.file),
+            touch.length.map(|(file, _)| file),
+            changed.map(|(file, _)| file),
+        ];
+        files.iter().flatten().find_map(|file| self.mapped.get(file)).map(|path| &path[..])
+    }
+
+    /// Whether there are any of which mappings show a part.
+    pub(crate) fn are_in_part(&self) -> bool {
+        !self.in_part.is_empty()
+    }
+
+    /// The recorded path of such a file that lies at an address.
+    pub(crate) fn in_part(&self, there: &MappedFile) -> Option<&[u8]> {
+        self.in_part.get(&there.path).map(|path| &path[..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use model::loaded::Loaded;
+    use model::{Access, OpenId};
+
+    use super::*;
+
+    fn find(
+        files: &mut RealFiles,
+        file: usize,
+        path: &str,
+        size: u64,
+        end: u64,
+    ) -> Option<Vec<u8>> {
+        let metadata = Path::new("/").metadata().unwrap();
+        let loaded = Loaded { size, ..Loaded::of(Path::new(path), &metadata, vec![1]) };
+        files.find(&Mapping {
+            file: Some(FileId::at(file)),
+            loaded: &loaded,
+            pieces: &[],
+            range: 0..end,
+            is_shared: true,
+            is_writable: false,
+            is_code: false,
+            may_be_written: false,
+            is_unchanged: false,
+        })
+    }
+
+    #[test]
+    fn files_below_the_root_are_mapped() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("a")).unwrap();
+        fs::write(at("a/file"), b"bytes").unwrap();
+        symlink("file", at("a/link")).unwrap();
+        symlink("/etc", at("etc")).unwrap();
+        let mut files = RealFiles::below(fs::File::open(root.path()).unwrap().into());
+        let size = fs::metadata("/etc/passwd").unwrap().len();
+        for (path, size) in [
+            ("/a/file", 6),
+            ("/a/link", 5),
+            ("/a/none", 0),
+            ("/a", fs::metadata(at("a")).unwrap().len()),
+            ("/etc/passwd", size),
+            ("/../../../../../../etc/passwd", size),
+            ("relative", 5),
+            ("/nul\0", 5),
+        ] {
+            assert_eq!(find(&mut files, 1, path, size, size), None, "{path}");
+        }
+        let path = root.path().canonicalize().unwrap().join("a/file");
+        let path = path.into_os_string().into_vec();
+        let touch = |file| {
+            let (open, file, offset, bytes) = (OpenId::default(), FileId::at(file), Some(0), 1);
+            let (is_write, appends, asked, durable) = (true, false, None, false);
+            let access = Access { open, file, is_write, offset, appends, bytes, asked, durable };
+            Touch { accesses: [None, Some(access)], ..Touch::default() }
+        };
+        assert_eq!(files.changed(&touch(7), None), None);
+        assert_eq!(find(&mut files, 7, "/a/file", 5, 4), Some(path.clone()));
+        assert_eq!(files.changed(&touch(7), None), Some(&b"/a/file"[..]));
+        assert_eq!(files.changed(&touch(8), None), None);
+        let length = Touch { length: Some((FileId::at(7), 1)), ..Touch::default() };
+        assert!(files.changed(&length, Some(Act::Truncate)).is_some());
+        let named = Touch { by_fd: Some((FileId::at(7), OpenId::default())), ..Touch::default() };
+        assert!(files.changed(&named, Some(Act::Allocate)).is_some());
+        assert!(files.changed(&named, Some(Act::Seek)).is_none());
+        let there = |path: &[u8]| MappedFile { path: path.to_vec(), offset: 0 };
+        assert_eq!(files.in_part(&there(&path)), Some(&b"/a/file"[..]));
+        assert_eq!(files.in_part(&there(b"/a/file")), None);
+    }
+}
