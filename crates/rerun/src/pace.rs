@@ -43,6 +43,8 @@ pub(crate) struct Pace {
     timeline: Timeline,
     files: Option<Box<dyn Files + Send>>,
     steps: VecDeque<Step>,
+    /// All calls that had ended until then, in the recording, have been made.
+    made_until: u64,
     /// What calls on real sockets took, in ticks, by their numbers.
     network: HashMap<u64, u64>,
     /// Whether the program waits for the outside.
@@ -67,6 +69,7 @@ impl Pace {
             timeline: Timeline::new(stimuli, processors),
             files,
             steps: VecDeque::new(),
+            made_until: 0,
             network: HashMap::new(),
             waits,
             may_wait: BinaryHeap::new(),
@@ -136,6 +139,11 @@ impl Pace {
         self.may_owe.saturating_add(self.owes) >= PAUSE_LEAST
     }
 
+    /// All calls that had ended until this time, in the recording, have been made.
+    pub fn made_until(&self) -> u64 {
+        self.made_until
+    }
+
     /// Waits until a call is made to which the program has come.
     pub fn make(&mut self, seq: u64) -> Result<(), String> {
         self.files.as_mut().map_or(Ok(()), |files| files.end(seq).map(drop))
@@ -172,7 +180,9 @@ impl Pace {
                 last.insert(thread, seq);
             }
         }
-        last.into_values().try_for_each(|seq| files.end(seq).map(drop))
+        last.into_values().try_for_each(|seq| files.end(seq).map(drop))?;
+        self.made_until = until;
+        Ok(())
     }
 
     fn take(&mut self, step: &Step) -> Result<(), String> {

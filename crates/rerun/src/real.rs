@@ -25,12 +25,16 @@ pub struct RealFiles {
     mapped: HashMap<FileId, Vec<u8>>,
     /// The recorded paths of those of which only a part was mapped, by their paths here.
     in_part: HashMap<Vec<u8>, Vec<u8>>,
+    /// When calls had ended that changed a file or made it, and those after which names lead to other files.
+    changed: HashMap<FileId, u64>,
+    names_changed: u64,
 }
 
 impl RealFiles {
     /// Those below a directory.
     pub fn below(root: OwnedFd) -> RealFiles {
-        RealFiles { root, mapped: HashMap::new(), in_part: HashMap::new() }
+        let (mapped, in_part) = (HashMap::new(), HashMap::new());
+        RealFiles { root, mapped, in_part, changed: HashMap::new(), names_changed: 0 }
     }
 
     /// The path of the file that a mapping shows; `None` if it is not there as it was.
@@ -69,8 +73,12 @@ impl RealFiles {
         }
     }
 
-    /// The recorded path of the file of which a call changes what a mapping shows.
-    pub(crate) fn changed(&self, touch: &Touch, act: Option<Act>) -> Option<&[u8]> {
+    /// A call begins, which ended at this time. Returns the recorded path of the file of which it changes what a
+    /// mapping shows.
+    pub(crate) fn change(&mut self, touch: &Touch, act: Option<Act>, end: u64) -> Option<&[u8]> {
+        if matches!(act, Some(Act::Rename | Act::HardLink)) {
+            self.names_changed = self.names_changed.max(end);
+        }
         let written = touch.accesses.iter().flatten().find(|access| access.is_write);
         let changed = match act {
             Some(Act::Allocate | Act::CloneFile | Act::CloneRange) => touch.by_fd,
@@ -80,8 +88,18 @@ impl RealFiles {
             written.map(|access| access.file),
             touch.length.map(|(file, _)| file),
             changed.map(|(file, _)| file),
+            touch.created,
         ];
+        for file in files.iter().flatten() {
+            let last = self.changed.entry(*file).or_default();
+            *last = end.max(*last);
+        }
         files.iter().flatten().find_map(|file| self.mapped.get(file)).map(|path| &path[..])
+    }
+
+    /// Whether a file is there as the calls have left it that have begun, if all that ended until then were made.
+    pub(crate) fn is_made(&self, file: FileId, until: u64) -> bool {
+        self.names_changed <= until && self.changed.get(&file).is_none_or(|end| *end <= until)
     }
 
     /// Whether there are any of which mappings show a part.
@@ -158,15 +176,18 @@ mod tests {
             let access = Access { open, file, is_write, offset, appends, bytes, asked, durable };
             Touch { accesses: [None, Some(access)], ..Touch::default() }
         };
-        assert_eq!(files.changed(&touch(7), None), None);
+        assert_eq!(files.change(&touch(7), None, 5), None);
         assert_eq!(find(&mut files, 7, "/a/file", 5, 4), Some(path.clone()));
-        assert_eq!(files.changed(&touch(7), None), Some(&b"/a/file"[..]));
-        assert_eq!(files.changed(&touch(8), None), None);
+        assert_eq!(files.change(&touch(7), None, 5), Some(&b"/a/file"[..]));
+        assert_eq!(files.change(&touch(8), None, 5), None);
         let length = Touch { length: Some((FileId::at(7), 1)), ..Touch::default() };
-        assert!(files.changed(&length, Some(Act::Truncate)).is_some());
+        assert!(files.change(&length, Some(Act::Truncate), 5).is_some());
+        assert!(!files.is_made(FileId::at(8), 4) && files.is_made(FileId::at(9), 4));
+        assert!(files.is_made(FileId::at(8), 5));
         let named = Touch { by_fd: Some((FileId::at(7), OpenId::default())), ..Touch::default() };
-        assert!(files.changed(&named, Some(Act::Allocate)).is_some());
-        assert!(files.changed(&named, Some(Act::Seek)).is_none());
+        assert!(files.change(&named, Some(Act::Allocate), 5).is_some());
+        assert!(files.change(&named, Some(Act::Rename), 9).is_none());
+        assert!(!files.is_made(FileId::at(9), 8), "its name may lead to another one");
         let there = |path: &[u8]| MappedFile { path: path.to_vec(), offset: 0 };
         assert_eq!(files.in_part(&there(&path)), Some(&b"/a/file"[..]));
         assert_eq!(files.in_part(&there(b"/a/file")), None);

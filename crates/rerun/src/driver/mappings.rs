@@ -9,7 +9,7 @@ use syscalls::abi::files::{O_ACCMODE, O_RDWR};
 use syscalls::abi::memory::PROT_WRITE;
 use syscalls::record::watched;
 use syscalls::{Act, Syscall};
-use trace::event::{Call, Content};
+use trace::event::{Call, Content, Outcome};
 
 use super::Driver;
 use crate::answers::is_shared;
@@ -49,16 +49,32 @@ impl Driver<'_> {
             may_be_written: self.may_write(moment, call),
             is_unchanged: self.survey.originals.get(&loaded.path) == Some(&loaded.hash),
         };
-        if self.may_be_real(&mapping, moment) {
-            // It is to be as the calls before have left it.
-            self.pace.catch_up().map_err(Ending::Failed)?;
-            let real = self.real.as_mut().and_then(|real| real.find(&mapping));
-            if let Some(path) = real {
-                return Ok(Means::Real(path));
-            }
+        if let (true, Some(file)) = (self.may_be_real(&mapping, moment), mapping.file)
+            && let Some(path) = self.find_real(&mapping, file)?
+        {
+            return Ok(Means::Real(path));
         }
         let mut bytes = |content: &Content| contents.read(content, MAPPED_MAX);
         self.shadows.map(&mapping, &mut bytes).map_err(Ending::Failed)
+    }
+
+    /// The path of a file of the root, which is to be as the calls before have left it.
+    fn find_real(
+        &mut self,
+        mapping: &Mapping<'_>,
+        file: FileId,
+    ) -> Result<Option<Vec<u8>>, Ending> {
+        let Some(real) = &mut self.real else { return Ok(None) };
+        // Calls are made faster many at a time: nobody waits for them without need.
+        if real.is_made(file, self.pace.made_until())
+            && let Some(path) = real.find(mapping)
+        {
+            return Ok(Some(path));
+        }
+        self.pace.catch_up().map_err(Ending::Failed)?;
+        // One that is just being made may be in its midst.
+        let is_made = real.is_made(file, self.pace.made_until());
+        Ok(if is_made { real.find(mapping) } else { None })
     }
 
     /// Whether a file of the root may be mapped as it is: its bytes are in the trace, and nobody stores to it
@@ -138,8 +154,13 @@ impl Driver<'_> {
         }
         let act = row.map(|row| row.act_of(&call.args));
         let touch = moment.touch;
-        let changed = self.real.as_ref().and_then(|real| real.changed(touch, act));
-        if let (Some(seq), Some(path), true) = (moment.seq, changed, call.success().is_some()) {
+        let changed = match (&mut self.real, call.success(), call.outcome) {
+            (Some(real), Some(_), Outcome::Returned { exit_tsc, .. }) => {
+                real.change(touch, act, exit_tsc)
+            }
+            _ => None,
+        };
+        if let (Some(seq), Some(path)) = (moment.seq, changed) {
             if act == Some(Act::Copy) && touch.accesses[0].is_none() {
                 let path = escaped(path);
                 self.shadows.doubt(format!(
