@@ -74,6 +74,49 @@ print(sum(m[:]))
 os.pwrite(f.fileno(), b'written', 65536 + 100)
 print(m[95:110], sum(mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)[:]))";
 
+/// A call that fills a mapped file with what comes out of a pipe, which another one fills later.
+const WAITS: &str = "import mmap, os, time
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.write(fd, bytes(4096))
+m = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+r, w = os.pipe()
+if os.fork() == 0:
+  os.splice(r, fd, 5, offset_dst=100); os._exit(0)
+time.sleep(0.3)
+os.write(w, b'later'); os.wait()
+print(m[98:107])";
+
+/// A process that writes to a mapped file by its last call, and is killed.
+const KILLED: &str = "import mmap, os
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.write(fd, bytes(5000))
+m = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+child = os.fork()
+if child == 0:
+  os.pwrite(fd, b'killed', 4500)
+  while True: pass
+while m[4505] == 0: pass
+os.kill(child, 9); os.wait()
+print(m[4499:4507], mmap.mmap(fd, 0, prot=mmap.PROT_READ)[4499:4507])";
+
+/// Files of the same length that take each other's name, and are mapped.
+const NAMES: &str = "import mmap, os
+def put(name, byte):
+  fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+  os.write(fd, bytes([byte]) * 5000); os.close(fd)
+def look(name):
+  with open(name, 'rb') as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) as m: return m[0], m[4999]
+put('f', 1)
+for i in range(2, 40):
+  if i % 4 == 0: put('t', i); os.rename('t', 'f')
+  elif i % 4 == 1: put('f', i)
+  elif i % 4 == 2: os.unlink('f'); put('f', i)
+  else: put('t', i); os.unlink('f'); os.link('t', 'f'); os.unlink('t')
+  print(i, look('f'))
+  if i % 5 == 0:
+    if os.fork() == 0: put('g', i); os.rename('g', 'f'); os._exit(0)
+    os.wait(); print(look('f'))
+os.mkdir('d'); put('d/f', 77); print(look('d/f')); os.rename('d', 'e'); os.mkdir('d'); put('d/f', 78)
+print(look('d/f'), look('e/f'))";
+
 /// A file that is mapped, and a long time in which no call is made.
 const LONG: &str = "import mmap
 f = open('f', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 0)
@@ -118,6 +161,23 @@ fn main() -> ExitCode {
             on_files(stage, who, &[&built(stage, "mapped_copies")?, "further"])
         });
         trials.add_for_both("bytes_that_only_a_map_shows", no_python, only_mapped);
+        trials.add_for_both(
+            "a_call_that_waits_for_a_later_one",
+            no_python,
+            |stage: &Stage, who| on_files(stage, who, &["python3", "-c", WAITS]),
+        );
+        trials.add_for_both("who_is_killed_has_written", no_python, |stage: &Stage, who| {
+            on_files(stage, who, &["python3", "-c", KILLED])?;
+            again(stage, who, &[], &["python3", "-c", KILLED])
+        });
+        trials.add_for_both("names_lead_to_other_files", no_python, |stage: &Stage, who| {
+            on_files(stage, who, &["python3", "-c", NAMES])
+        });
+        trials.add_for_both("threads_on_files", None, |stage: &Stage, who| {
+            let command = built(stage, "mapped_threads")?;
+            let recording = Recording::new(stage, who, &["--serialize"], &[&command])?;
+            on_its_files(stage, &recording)
+        });
         trials.add_for_both("what_the_kernel_copied_is_told", None, copies);
         trials.add_for_both("large_files_are_copied_or_told", no_python, large);
         let missing = trials::missing(&["gcc"]);

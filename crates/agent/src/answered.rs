@@ -13,7 +13,7 @@
 use core::mem::MaybeUninit;
 
 use linux_raw_sys::general as raw;
-use ring::{Reply, answer, request};
+use ring::{Reply, answer, mapped_file, request};
 use syscalls::Handler;
 use syscalls::abi::errno::{self, is_error};
 use syscalls::abi::memory::MAP_ANONYMOUS;
@@ -49,7 +49,7 @@ pub fn call(context: &Context, frame: &Frame, call: &Call) {
     // SAFETY: the memory is ours, and its fields consist of numbers. What the supervisor does not write is empty.
     unsafe {
         (&raw mut (*reply.as_mut_ptr()).signals).write(0);
-        (&raw mut (*reply.as_mut_ptr()).is_shadow).write(0);
+        (&raw mut (*reply.as_mut_ptr()).mapped_file).write(mapped_file::ORIGINAL);
         (&raw mut (*reply.as_mut_ptr()).site).write(context.site.get());
         (&raw mut (*reply.as_mut_ptr()).stack).write([frame.stack(), frame.rbp]);
         (&raw mut (*reply.as_mut_ptr()).stood).write([context.went_on.get(), now]);
@@ -167,7 +167,7 @@ fn make(context: &Context, frame: &Frame, call: &Call, reply: &Reply, expected: 
         }
     };
     context.phase.set(phase::IN_CALL);
-    let is_mapped = call.row.handler == Handler::Map && reply.is_shadow != 0;
+    let is_mapped = call.row.handler == Handler::Map && reply.mapped_file != mapped_file::ORIGINAL;
     if born || is_mapped || frame.result() != expected {
         let (word, args, _) = ask(context, request::MADE, [frame.result(), 0, 0, 0, 0, 0], [0; 2]);
         if word != answer::GIVEN {
@@ -223,11 +223,13 @@ fn map(call: &Call, reply: &Reply) -> i64 {
     if args[3] & MAP_ANONYMOUS != 0 {
         return call.make();
     }
-    let flags = match reply.is_shadow {
-        // It may be any by now.
-        0 => u64::from(raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_NOCTTY),
-        _ => u64::from(raw::O_RDWR | raw::O_CLOEXEC | raw::O_NOFOLLOW),
-    };
+    // It may be any by now.
+    let to_read = raw::O_RDONLY | raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_NOCTTY;
+    let flags = u64::from(match reply.mapped_file {
+        mapped_file::SHADOW => raw::O_RDWR | raw::O_CLOEXEC | raw::O_NOFOLLOW,
+        mapped_file::REAL => to_read | raw::O_NOFOLLOW,
+        _ => to_read,
+    });
     let here = i64::from(raw::AT_FDCWD) as u64;
     let fd = sys::call(Need::Open, [here, reply.path.as_ptr() as u64, flags, 0, 0, 0]);
     if is_error(fd) {

@@ -486,6 +486,19 @@ impl<'a> Driver<'a> {
         })
     }
 
+    /// Waits until a thread has made a call again, or has ended.
+    fn await_made(&mut self, thread: u32, limit: Duration) -> Result<Result<(), Reason>, Ending> {
+        let pid = self.threads.get(&thread).map(|live| live.pid);
+        let waited = self.wait(pid, limit, |driver| {
+            let live = driver.threads.get(&thread);
+            live.is_none_or(|live| live.making.is_none()).then_some(())
+        })?;
+        Ok(waited.or_else(|reason| match reason {
+            Reason::Ended { .. } => Ok(()),
+            reason => Err(reason),
+        }))
+    }
+
     /// A call.
     fn call(
         &mut self,
@@ -552,6 +565,9 @@ impl<'a> Driver<'a> {
         self.note_computed(recorded, memory, reply_at, moment.user_ns)?;
         self.note_call((recorded, moment.event.tsc), seq, call, row)?;
         self.streams.show(moment, call, row, contents)?;
+        if matches!(fate, Fate::Given(_)) {
+            self.follow(moment, call, row, contents)?;
+        }
         if self.survey.deaths.get(&recorded).is_some_and(|last| Some(*last) == seq) {
             self.processes.end(asked.pid);
             return Ok(());
@@ -566,7 +582,6 @@ impl<'a> Driver<'a> {
             Fate::Never if self.is_in_turn(recorded) => self.left.push(asked),
             Fate::Never => self.processes.end(asked.pid),
             Fate::Given(ret) => {
-                self.follow(moment, call, row, contents)?;
                 let asked = self.beside((asked, reply_at), moment, call, row, contents)?;
                 let out = compare::outputs(call, memory, contents);
                 let out = out.map_err(|problem| problem.ending(seq, recorded))?;
@@ -598,7 +613,7 @@ impl<'a> Driver<'a> {
                 let is_birth = row.is_some_and(|row| row.again_of(&call.args) == Again::Born);
                 let failed = |error: std::io::Error| unreachable(seq, recorded, &error);
                 let mut out = Vec::new();
-                let mut shadow = None;
+                let (mut shadow, mut is_real) = (None, false);
                 if of_file {
                     if files.is_empty() {
                         files.extend(self.named.of(call));
@@ -606,7 +621,7 @@ impl<'a> Driver<'a> {
                     let means = self.map(&files, moment, call, contents)?;
                     match means {
                         Means::Original => {}
-                        Means::Real(_) => args = of_real(&args),
+                        Means::Real(_) => (args, is_real) = (of_real(&args), true),
                         Means::Shadow(number) => {
                             (args, shadow) = (of_shadow(&args, &call.args), Some(number));
                         }
@@ -632,6 +647,10 @@ impl<'a> Driver<'a> {
                     live.making = Some(Making { seq, name, ret, is_birth, shadow, out });
                 }
                 (asked.answer)(answer::AGAIN, args, ret as u64);
+                if is_real {
+                    // No call is made before it is mapped: its name might lead to another file then.
+                    self.await_made(thread, limit)?.map_err(fail)?;
+                }
                 if row.is_some_and(|row| row.handler == Handler::ExitThread)
                     && self.is_in_turn(recorded)
                 {

@@ -4,7 +4,8 @@
 //! Those to which the trace stores by mappings are none of them: stores are made where calls are, later than
 //! the program's own, and would put old bytes over new ones.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -28,17 +29,39 @@ pub struct RealFiles {
     /// When calls had ended that changed a file or made it, and those after which names lead to other files.
     changed: HashMap<FileId, u64>,
     names_changed: u64,
+    /// Calls that change what mappings show: when they had ended, and their numbers.
+    to_make: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Hashes of mapped files, until calls change them.
+    hashes: HashMap<FileId, Vec<u8>>,
+    /// Files with bytes that the trace does not have.
+    foreign: HashSet<FileId>,
 }
 
 impl RealFiles {
     /// Those below a directory.
     pub fn below(root: OwnedFd) -> RealFiles {
-        let (mapped, in_part) = (HashMap::new(), HashMap::new());
-        RealFiles { root, mapped, in_part, changed: HashMap::new(), names_changed: 0 }
+        RealFiles {
+            root,
+            mapped: HashMap::new(),
+            in_part: HashMap::new(),
+            changed: HashMap::new(),
+            names_changed: 0,
+            to_make: BinaryHeap::new(),
+            hashes: HashMap::new(),
+            foreign: HashSet::new(),
+        }
     }
 
     /// The path of the file that a mapping shows; `None` if it is not there as it was.
     pub(crate) fn find(&mut self, mapping: &Mapping<'_>) -> Option<Vec<u8>> {
+        let id = mapping.file?;
+        // No call has changed it, so somebody did who was not recorded.
+        if self.hashes.get(&id).is_some_and(|hash| *hash != mapping.loaded.hash) {
+            self.foreign.insert(id);
+        }
+        if self.foreign.contains(&id) {
+            return None;
+        }
         let below = mapping.loaded.path.strip_prefix(b"/")?;
         let file = self.open(&CString::new(below).ok()?).ok()?;
         let metadata = file.metadata().ok()?;
@@ -51,7 +74,8 @@ impl RealFiles {
             return None;
         }
         let Mapping { loaded, range, .. } = mapping;
-        self.mapped.insert(mapping.file?, loaded.path.clone());
+        self.mapped.insert(id, loaded.path.clone());
+        self.hashes.insert(id, loaded.hash.clone());
         if range.start > 0 || range.end < loaded.size {
             self.in_part.insert(path.clone(), loaded.path.clone());
         }
@@ -73,9 +97,14 @@ impl RealFiles {
         }
     }
 
-    /// A call begins, which ended at this time. Returns the recorded path of the file of which it changes what a
-    /// mapping shows.
-    pub(crate) fn change(&mut self, touch: &Touch, act: Option<Act>, end: u64) -> Option<&[u8]> {
+    /// A call begins, with its number, and when it had ended. Returns the recorded path of the file of which it
+    /// changes what a mapping shows, to bytes that the trace does not have.
+    pub(crate) fn change(
+        &mut self,
+        touch: &Touch,
+        act: Option<Act>,
+        (seq, end): (u64, u64),
+    ) -> Option<&[u8]> {
         if matches!(act, Some(Act::Rename | Act::HardLink)) {
             self.names_changed = self.names_changed.max(end);
         }
@@ -93,8 +122,21 @@ impl RealFiles {
         for file in files.iter().flatten() {
             let last = self.changed.entry(*file).or_default();
             *last = end.max(*last);
+            self.hashes.remove(file);
         }
-        files.iter().flatten().find_map(|file| self.mapped.get(file)).map(|path| &path[..])
+        // A replay has none of what comes from elsewhere.
+        let foreign = written.filter(|_| act == Some(Act::Copy) && touch.accesses[0].is_none());
+        self.foreign.extend(foreign.map(|access| access.file));
+        let path = files.iter().flatten().find_map(|file| self.mapped.get(file))?;
+        self.to_make.push(Reverse((end, seq)));
+        foreign.map(|_| &path[..])
+    }
+
+    /// The next call that changes what mappings show and had ended by then.
+    pub(crate) fn next_until(&mut self, tsc: u64) -> Option<u64> {
+        let Reverse((_, seq)) = *self.to_make.peek().filter(|next| next.0.0 <= tsc)?;
+        self.to_make.pop();
+        Some(seq)
     }
 
     /// Whether a file is there as the calls have left it that have begun, if all that ended until then were made.
@@ -170,24 +212,38 @@ mod tests {
         }
         let path = root.path().canonicalize().unwrap().join("a/file");
         let path = path.into_os_string().into_vec();
+        let by_fd =
+            || Touch { by_fd: Some((FileId::at(7), OpenId::default())), ..Touch::default() };
         let touch = |file| {
             let (open, file, offset, bytes) = (OpenId::default(), FileId::at(file), Some(0), 1);
             let (is_write, appends, asked, durable) = (true, false, None, false);
             let access = Access { open, file, is_write, offset, appends, bytes, asked, durable };
             Touch { accesses: [None, Some(access)], ..Touch::default() }
         };
-        assert_eq!(files.change(&touch(7), None, 5), None);
+        assert_eq!(files.change(&touch(7), None, (1, 5)), None);
         assert_eq!(find(&mut files, 7, "/a/file", 5, 4), Some(path.clone()));
-        assert_eq!(files.change(&touch(7), None, 5), Some(&b"/a/file"[..]));
-        assert_eq!(files.change(&touch(8), None, 5), None);
-        let length = Touch { length: Some((FileId::at(7), 1)), ..Touch::default() };
-        assert!(files.change(&length, Some(Act::Truncate), 5).is_some());
-        assert!(!files.is_made(FileId::at(8), 4) && files.is_made(FileId::at(9), 4));
-        assert!(files.is_made(FileId::at(8), 5));
-        let named = Touch { by_fd: Some((FileId::at(7), OpenId::default())), ..Touch::default() };
-        assert!(files.change(&named, Some(Act::Allocate), 5).is_some());
-        assert!(files.change(&named, Some(Act::Rename), 9).is_none());
-        assert!(!files.is_made(FileId::at(9), 8), "its name may lead to another one");
+        assert_eq!(files.next_until(9), None, "it was not mapped then");
+        for (seq, changed, act) in [
+            (2, touch(7), None),
+            (3, touch(8), None),
+            (
+                4,
+                Touch { length: Some((FileId::at(7), 1)), ..Touch::default() },
+                Some(Act::Truncate),
+            ),
+            (5, by_fd(), Some(Act::Allocate)),
+            (6, by_fd(), Some(Act::Seek)),
+        ] {
+            assert_eq!(files.change(&changed, act, (seq, 20 - seq)), None);
+        }
+        assert_eq!([15, 16, 17].map(|until| files.next_until(until)), [Some(5), Some(4), None]);
+        assert_eq!([18, 99].map(|until| files.next_until(until)), [Some(2), None]);
+        assert!(!files.is_made(FileId::at(8), 16) && files.is_made(FileId::at(8), 17));
+        assert!(files.is_made(FileId::at(9), 1));
+        files.change(&by_fd(), Some(Act::Rename), (7, 30));
+        assert!(!files.is_made(FileId::at(9), 29), "its name may lead to another one");
+        assert_eq!(files.change(&touch(7), Some(Act::Copy), (8, 40)), Some(&b"/a/file"[..]));
+        assert_eq!(find(&mut files, 7, "/a/file", 5, 4), None, "a replay has not what came there");
         let there = |path: &[u8]| MappedFile { path: path.to_vec(), offset: 0 };
         assert_eq!(files.in_part(&there(&path)), Some(&b"/a/file"[..]));
         assert_eq!(files.in_part(&there(b"/a/file")), None);

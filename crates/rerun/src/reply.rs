@@ -15,10 +15,15 @@ pub(crate) fn give_signals(memory: Memory, reply_at: u64, signals: &[Info]) -> s
     memory.write(reply_at, &bytes)
 }
 
-/// Writes the path of a shadow into a [`ring::Reply`], which is opened to be changed.
-pub(crate) fn give_shadow(memory: Memory, reply_at: u64, path: Vec<u8>) -> std::io::Result<()> {
-    let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, is_shadow) as u64);
-    memory.write(at, &1u64.to_le_bytes())?;
+/// Writes the path of a file that is mapped into a [`ring::Reply`], and which of [`ring::mapped_file`] it is.
+pub(crate) fn give_file(
+    memory: Memory,
+    reply_at: u64,
+    is: u64,
+    path: Vec<u8>,
+) -> std::io::Result<()> {
+    let at = reply_at.wrapping_add(std::mem::offset_of!(ring::Reply, mapped_file) as u64);
+    memory.write(at, &is.to_le_bytes())?;
     give_path(memory, reply_at, path)
 }
 

@@ -19,12 +19,14 @@ pub struct StoredTo {
     inodes: HashSet<u64>,
     /// What threads are about to map.
     about_to_map: HashMap<u32, u64>,
+    /// Mappings are copied (mremap of a length of 0), which takes shared ones: then none is told from others.
+    are_copied: bool,
 }
 
 impl StoredTo {
     /// Whether a file is one of them.
     pub(crate) fn has(&self, (_, inode): (u64, u64)) -> bool {
-        self.inodes.contains(&inode) || self.inodes.len() >= FILES_MAX
+        self.are_copied || self.inodes.contains(&inode) || self.inodes.len() >= FILES_MAX
     }
 
     /// Learns from an event.
@@ -37,13 +39,16 @@ impl StoredTo {
             if self.about_to_map.len() < FILES_MAX {
                 self.about_to_map.insert(loaded.thread, loaded.inode.1);
             }
-        } else if let EventKind::Call(call) = &event.kind
-            && by_number(call.nr.into()).is_some_and(|row| row.handler == Handler::Map)
-            && let Some(inode) = self.about_to_map.remove(&event.thread)
-            && call.args[2] & PROT_WRITE != 0
-            && is_shared(&call.args)
-        {
-            self.add(inode);
+        } else if let EventKind::Call(call) = &event.kind {
+            match by_number(call.nr.into()).map(|row| row.handler) {
+                Some(Handler::Map) => {
+                    let inode = self.about_to_map.remove(&event.thread);
+                    let is_stored_to = call.args[2] & PROT_WRITE != 0 && is_shared(&call.args);
+                    inode.into_iter().filter(|_| is_stored_to).for_each(|inode| self.add(inode));
+                }
+                Some(Handler::Remap) => self.are_copied |= call.args[1] == 0,
+                _ => {}
+            }
         }
     }
 

@@ -310,8 +310,8 @@ pub struct Reply {
     pub signals: u64,
     /// Their siginfo.
     pub infos: [[u64; 16]; REPLY_SIGNALS],
-    /// Not 0: what is mapped is a shadow, which is opened to be changed.
-    pub is_shadow: u64,
+    /// What the file is that is mapped: one of [`mapped_file`].
+    pub mapped_file: u64,
     /// Where the program makes the call: written by the agent.
     pub site: u64,
     /// Its stack pointer there, and the register that may be a frame pointer: written by the agent.
@@ -322,6 +322,16 @@ pub struct Reply {
     /// A path that ends with NUL: of the file to be mapped, or of the directory from which a program is
     /// executed. Empty: none.
     pub path: [u8; REPLY_PATH],
+}
+
+/// Files that are mapped in a re-execution.
+pub mod mapped_file {
+    /// The machine's own.
+    pub const ORIGINAL: u64 = 0;
+    /// A shadow, which is opened to be changed.
+    pub const SHADOW: u64 = 1;
+    /// One of the root in which calls on files are made.
+    pub const REAL: u64 = 2;
 }
 
 /// Value of a SIGSYS that was queued to tell a thread to let others run: "time sli".

@@ -5,6 +5,7 @@ use std::io;
 use model::loaded::{Loaded, PIECES_MAX};
 use model::{Contents, FileId, Moment, mapped};
 use render::escape::escaped;
+use ring::mapped_file::{ORIGINAL, REAL, SHADOW};
 use syscalls::abi::files::{O_ACCMODE, O_RDWR};
 use syscalls::abi::memory::PROT_WRITE;
 use syscalls::record::watched;
@@ -17,7 +18,7 @@ use crate::divergence::Ending;
 use crate::mapped_file::MappedFile;
 use crate::memory::Memory;
 use crate::real::RealFiles;
-use crate::reply::{give_path, give_shadow};
+use crate::reply::give_file;
 use crate::shadows::{Mapping, Means};
 
 /// Maximum size of a mapping whose bytes are in the trace.
@@ -77,6 +78,15 @@ impl Driver<'_> {
         Ok(if is_made { real.find(mapping) } else { None })
     }
 
+    /// Calls that had ended by then and changed what a mapping shows have been made. Not when they begin: a call
+    /// may have to wait for one that began later and ended before.
+    pub(super) fn make_until(&mut self, tsc: u64) -> Result<(), Ending> {
+        while let Some(seq) = self.real.as_mut().and_then(|real| real.next_until(tsc)) {
+            self.pace.make(seq).map_err(Ending::Failed)?;
+        }
+        Ok(())
+    }
+
     /// Whether a file of the root may be mapped as it is: its bytes are in the trace, and nobody stores to it
     /// by a mapping.
     fn may_be_real(&self, mapping: &Mapping<'_>, moment: &Moment<'_>) -> bool {
@@ -113,11 +123,13 @@ impl Driver<'_> {
         reply_at: u64,
     ) -> io::Result<()> {
         match means {
-            Means::Shadow(number) => give_shadow(memory, reply_at, self.shadows.path_of(*number)),
-            Means::Real(path) => give_path(memory, reply_at, path.clone()),
+            Means::Shadow(number) => {
+                give_file(memory, reply_at, SHADOW, self.shadows.path_of(*number))
+            }
+            Means::Real(path) => give_file(memory, reply_at, REAL, path.clone()),
             Means::Original => {
                 let path = files.into_iter().next().map(|file| file.path).unwrap_or_default();
-                give_path(memory, reply_at, path)
+                give_file(memory, reply_at, ORIGINAL, path)
             }
         }
     }
@@ -154,21 +166,17 @@ impl Driver<'_> {
         }
         let act = row.map(|row| row.act_of(&call.args));
         let touch = moment.touch;
-        let changed = match (&mut self.real, call.success(), call.outcome) {
-            (Some(real), Some(_), Outcome::Returned { exit_tsc, .. }) => {
-                real.change(touch, act, exit_tsc)
-            }
-            _ => None,
-        };
-        if let (Some(seq), Some(path)) = (moment.seq, changed) {
-            if act == Some(Act::Copy) && touch.accesses[0].is_none() {
+        if let (Some(real), Some(seq), Some(_), Outcome::Returned { exit_tsc, .. }) =
+            (&mut self.real, moment.seq, call.success(), call.outcome)
+        {
+            // The trace may say that it ended before.
+            let end = exit_tsc.max(moment.event.tsc);
+            if let Some(path) = real.change(touch, act, (seq, end)) {
                 let path = escaped(path);
                 self.shadows.doubt(format!(
                     "the kernel moved bytes to {path}, which is mapped, from where the trace does not hold them"
                 ));
             }
-            // What the program sees of it next is what this call leaves there.
-            self.pace.make(seq).map_err(Ending::Failed)?;
         }
         self.shadows.follow(moment, call, row, contents).map_err(Ending::Failed)
     }

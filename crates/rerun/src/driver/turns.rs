@@ -18,6 +18,7 @@ impl Driver<'_> {
     pub(super) fn release(&mut self, tsc: u64) -> Result<(), Ending> {
         self.accept_until(tsc)?;
         self.note(Step::Until(tsc))?;
+        self.make_until(tsc)?;
         let mut at = 0;
         while at < self.held.len() {
             if matches!(self.held[at].until, Until::Time(time) if time <= tsc) {
