@@ -207,7 +207,7 @@ fn executed(trace: &Path, files: &str, network: &str) -> Output {
 fn traces_that_lie_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let trace = recorded(directory.path(), &[], &["sh", "-c", SCRIPT]);
-    lies_do_no_harm(directory.path(), &trace, FEW, "answer");
+    lies_do_no_harm(directory.path(), &trace, (FEW, REAL_EVERY), "answer");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn lies_about_threads_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let program = built(directory.path(), "racing");
     let trace = recorded(directory.path(), &["--serialize"], &[&program]);
-    lies_do_no_harm(directory.path(), &trace, FEW / 2, "answer");
+    lies_do_no_harm(directory.path(), &trace, (FEW / 2, REAL_EVERY), "answer");
 }
 
 #[test]
@@ -224,7 +224,16 @@ fn lies_about_mapped_files_do_no_harm() {
     let program = built(directory.path(), "mapped_files");
     let script = "\"$0\"; rm -f calls children";
     let trace = recorded(directory.path(), &[], &["sh", "-c", script, &program]);
-    lies_do_no_harm(directory.path(), &trace, FEW / 2, "answer");
+    lies_do_no_harm(directory.path(), &trace, (FEW / 2, REAL_EVERY), "answer");
+}
+
+#[test]
+fn lies_about_files_that_are_mapped_as_they_are_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = built(directory.path(), "mapped_copies");
+    let script = "\"$0\"; \"$0\" further; rm -f from to";
+    let trace = recorded(directory.path(), &[], &["sh", "-c", script, &program]);
+    lies_do_no_harm(directory.path(), &trace, (FEW / 2, 1), "answer");
 }
 
 #[test]
@@ -240,11 +249,12 @@ fn lies_about_sockets_do_no_harm() {
     // Nobody comes here from inside.
     let here = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
     here.set_nonblocking(true).unwrap();
-    lies_do_no_harm(directory.path(), &trace, FEW / 2, "feed");
+    lies_do_no_harm(directory.path(), &trace, (FEW / 2, REAL_EVERY), "feed");
     assert!(here.accept().is_err());
 }
 
-fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64, network: &str) {
+/// `real_every`: in one of so many rounds, calls on files are made again.
+fn lies_do_no_harm(directory: &Path, trace: &Path, (few, real_every): (u64, u64), network: &str) {
     let sound = executed(trace, "answer", network);
     let told = String::from_utf8_lossy(&sound.stderr);
     assert!([0, 4].contains(&sound.status.code().unwrap_or(-1)), "{told}");
@@ -256,8 +266,7 @@ fn lies_do_no_harm(directory: &Path, trace: &Path, few: u64, network: &str) {
         let seed = seed.unwrap_or(0x5eed) + round;
         let to = directory.join("lying.rnt");
         lying(&from, &to, &mut Random(seed));
-        // Calls on files are made again for some of them.
-        let files = if round % REAL_EVERY == 0 { "real" } else { "answer" };
+        let files = if round % real_every == 0 { "real" } else { "answer" };
         let output = executed(&to, files, network);
         let told = String::from_utf8_lossy(&output.stderr);
         let code = output.status.code().unwrap_or(-1);
