@@ -171,10 +171,10 @@ mod tests {
         file: usize,
         path: &str,
         size: u64,
-        end: u64,
+        (end, hash): (u64, u8),
     ) -> Option<Vec<u8>> {
         let metadata = Path::new("/").metadata().unwrap();
-        let loaded = Loaded { size, ..Loaded::of(Path::new(path), &metadata, vec![1]) };
+        let loaded = Loaded { size, ..Loaded::of(Path::new(path), &metadata, vec![hash]) };
         files.find(&Mapping {
             file: Some(FileId::at(file)),
             loaded: &loaded,
@@ -208,7 +208,7 @@ mod tests {
             ("relative", 5),
             ("/nul\0", 5),
         ] {
-            assert_eq!(find(&mut files, 1, path, size, size), None, "{path}");
+            assert_eq!(find(&mut files, 1, path, size, (size, 1)), None, "{path}");
         }
         let path = root.path().canonicalize().unwrap().join("a/file");
         let path = path.into_os_string().into_vec();
@@ -221,7 +221,7 @@ mod tests {
             Touch { accesses: [None, Some(access)], ..Touch::default() }
         };
         assert_eq!(files.change(&touch(7), None, (1, 5)), None);
-        assert_eq!(find(&mut files, 7, "/a/file", 5, 4), Some(path.clone()));
+        assert_eq!(find(&mut files, 7, "/a/file", 5, (4, 1)), Some(path.clone()));
         assert_eq!(files.next_until(9), None, "it was not mapped then");
         for (seq, changed, act) in [
             (2, touch(7), None),
@@ -243,7 +243,16 @@ mod tests {
         files.change(&by_fd(), Some(Act::Rename), (7, 30));
         assert!(!files.is_made(FileId::at(9), 29), "its name may lead to another one");
         assert_eq!(files.change(&touch(7), Some(Act::Copy), (8, 40)), Some(&b"/a/file"[..]));
-        assert_eq!(find(&mut files, 7, "/a/file", 5, 4), None, "a replay has not what came there");
+        assert_eq!(
+            find(&mut files, 7, "/a/file", 5, (4, 1)),
+            None,
+            "a replay has not what came there"
+        );
+        let other = |files: &mut RealFiles, hash| find(files, 6, "/a/file", 5, (5, hash));
+        assert_eq!(other(&mut files, 1), Some(path.clone()));
+        files.change(&touch(6), None, (9, 50));
+        assert_eq!(other(&mut files, 2), Some(path.clone()), "a call has changed it");
+        assert_eq!(other(&mut files, 3), None, "no call has");
         let there = |path: &[u8]| MappedFile { path: path.to_vec(), offset: 0 };
         assert_eq!(files.in_part(&there(&path)), Some(&b"/a/file"[..]));
         assert_eq!(files.in_part(&there(b"/a/file")), None);

@@ -98,7 +98,6 @@ impl Driver<'_> {
             || !mapping.may_be_written
             || matches!(mapped::watched(moment.event), watched::LATER | watched::READS);
         self.real.is_some()
-            && mapping.file.is_some()
             && !mapping.is_code
             && !loaded.hash.is_empty()
             && is_known
