@@ -17,8 +17,6 @@ pub struct Chunk {
     /// Start and end of the last record that may span chunks.
     pub record_start: Cell<u64>,
     pub record_end: Cell<u64>,
-    /// Something was stored past the caches since the last publication.
-    pub past_caches: Cell<bool>,
     /// Waiting time not yet in a STALL record.
     pub stalled_ns: Cell<u64>,
 }

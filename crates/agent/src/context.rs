@@ -24,6 +24,7 @@ use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
 use crate::hurry::Hurry;
 use crate::lock::SpinLock;
+use crate::long_copies::LongCopies;
 use crate::shadow::Rings;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
@@ -55,6 +56,8 @@ pub struct Context {
     pub arena_at: Word,
     /// The end of the stream that is being written.
     pub chunk: Chunk,
+    /// How it copies to there.
+    pub long_copies: LongCopies,
     /// What it computes between calls.
     pub cpu_time: CpuTime,
     pub calls: Cell<u64>,
@@ -340,7 +343,8 @@ impl Context {
             arena_at,
             slot,
             slot_index,
-            chunk: _, // set when the stream is opened
+            chunk: _,       // set when the stream is opened
+            long_copies: _, // as true for the next thread
             cpu_time,
             calls,
             slow_calls,

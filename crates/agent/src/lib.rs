@@ -42,6 +42,7 @@ mod course;
 mod cpu_time;
 mod flights;
 mod lock;
+mod long_copies;
 mod provided;
 mod shadow;
 mod signal;

@@ -1,10 +1,11 @@
 //! Reads and writes program memory, which may be unmapped.
 
-use core::sync::atomic::{Ordering, compiler_fence};
-
 use crate::arch::access;
+use crate::arch::processor::stores_are_seen;
+use crate::clock;
 use crate::context::Context;
 use crate::copied::Copied;
+use crate::long_copies::{LONG_BYTES, Way};
 use crate::needs::Need;
 use crate::sys;
 use syscalls::abi::errno;
@@ -32,23 +33,40 @@ pub unsafe fn copy(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
     unsafe { access::reenact_copy(to, from, len) }
 }
 
-/// Length from which memory is copied past the caches.
-const LONG_BYTES: u64 = 1024;
-
-/// The same for what is published later: `to` is in the current chunk, and a multiple of 8.
+/// The same for what another processor reads later: `to` is in the current chunk, and a multiple of 8.
 ///
 /// # Safety
 /// As for [`copy`].
 #[inline(always)]
 pub unsafe fn copy_to_stream(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
-    if len < LONG_BYTES || must_ask_kernel(context) {
-        // SAFETY: as for this.
-        return unsafe { copy(context, to, from, len) };
+    // SAFETY: as for this.
+    unsafe {
+        match len < LONG_BYTES || must_ask_kernel(context) {
+            true => copy(context, to, from, len),
+            false => copy_long(context, to, from, len),
+        }
     }
-    context.chunk.past_caches.set(true);
-    compiler_fence(Ordering::SeqCst);
+}
+
+/// # Safety
+/// As for [`copy_to_stream`], where faults can be caught.
+unsafe fn copy_long(context: &Context, to: *mut u8, from: u64, len: u64) -> u64 {
+    let way = context.long_copies.next();
+    let began = clock::now(context);
     // SAFETY: the caller guarantees room at `to`; faults at `from` are caught.
-    unsafe { access::reenact_stream(to, from, len) }
+    let missing = unsafe {
+        match way {
+            Way::Through => access::reenact_copy(to, from, len),
+            Way::Past => access::reenact_stream(to, from, len),
+        }
+    };
+    if way == Way::Past {
+        stores_are_seen();
+    }
+    if missing == 0 {
+        context.long_copies.took(way, len, clock::now(context).wrapping_sub(began));
+    }
+    missing
 }
 
 /// Copies to program memory. Returns the number of bytes that could not be written.

@@ -11,7 +11,6 @@ use syscalls::record::{Header, RecordKind, data_flag};
 
 use crate::arch::entry;
 use crate::arch::head::phase;
-use crate::arch::processor::stores_are_seen;
 use crate::context::{Context, NO_CALL, POSTPONED};
 use crate::{clock, memory, sys};
 
@@ -53,10 +52,6 @@ impl Stream {
     /// Makes everything written so far visible to the recorder.
     #[inline(always)]
     pub fn publish(context: &Context) {
-        if context.chunk.past_caches.get() {
-            stores_are_seen();
-            context.chunk.past_caches.set(false);
-        }
         let position = context.chunk.position();
         context.chunk.published.set(position);
         if let Some(slot) = context.slot.get() {

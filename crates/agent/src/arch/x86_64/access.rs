@@ -98,8 +98,8 @@ pub unsafe fn reenact_copy(to: *mut u8, from: u64, len: u64) -> u64 {
     unsafe { call!("reenact_copy", "rdi" = to, "rsi" = from, "rdx" = len) }
 }
 
-/// The same for much memory that another processor reads later, to an address that is a multiple of 8. The
-/// caches keep what they have, and need not fetch what is overwritten. Nobody may be told of it before
+/// The same past the caches, to an address that is a multiple of 8: they keep what they have, and need not fetch
+/// what is overwritten. Nobody may be told of it before
 /// [`stores_are_seen`](super::processor::stores_are_seen).
 ///
 /// # Safety
