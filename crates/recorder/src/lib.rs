@@ -186,6 +186,11 @@ impl Handle {
         self.mailbox.leave(Message::Event(event));
     }
 
+    /// An empty buffer for bytes of an event, which may have memory already.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.mailbox.spare().take()
+    }
+
     /// Adds an event with bytes, which its part `buffers` then names. Waits while there is too
     /// much to be written.
     pub fn event_with_bytes(&self, event: Event, bytes: Vec<u8>) {
