@@ -2,12 +2,14 @@
 """What ULTra (USENIX 1998) measured, measured here: what recording costs, how exact replays and re-executions
 are, and how exact predictions for other memory, disks and file systems.
 
-Usage, as root: ultra.py REENACT FOLDER PART... [--repeat N] [--scale X] [--only NAMES] [--seconds N] [--into FILE]
+Usage, as root: ultra.py REENACT FOLDER PART... [--repeat N] [--scale X] [--only NAMES] [--seconds N] [--awake]
+       [--into FILE]
 
 PART is `costs` (table 1), `same` (table 2), `remote` (table 3), `memory` (figures 1 and 2), `systems` (space and
 time by file system), or `all`. FOLDER is made and must not be in memory. What was measured is kept in
 FOLDER/ultra.jsonl: the same command goes on where it was ended, by --seconds or otherwise. Tables are printed in
 Markdown; --into writes them into a page that has places for them. --scale 0.05 makes everything smaller.
+--awake keeps idle processors from halting meanwhile: to wake one takes long, in a virtual machine above all.
 gcc, make, pdflatex, sqlite3, apache2 (mpm_prefork), db_bench, strace, taskset, mkfs.xfs and mkfs.btrfs are needed
 for what uses them. Programs run on CPU 0, clients on CPU 1.
 """
@@ -20,6 +22,7 @@ import os
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -41,6 +44,8 @@ SIZES = [16, 24, 32, 64, 128, 256]
 SYSTEMS = ["ext4", "xfs", "btrfs", "btrfs+zlib"]
 # What takes longer under strace is run there once.
 STRACE_SECONDS = 60
+# While this is open and says 0, idle processors wait in a loop.
+LATENCY = "/dev/cpu_dma_latency"
 # Steps of a loop that only counts.
 LOOP = 2_000_000
 
@@ -244,6 +249,21 @@ def measure(bench, kept, parts, works, seconds):
     return left
 
 
+@contextlib.contextmanager
+def awake(is_wanted):
+    """Keeps the processors from halting, if that is wanted."""
+    if not is_wanted:
+        yield
+        return
+    try:
+        latency = open(LATENCY, "wb", buffering=0)
+        latency.write(struct.pack("i", 0))
+    except OSError as error:
+        sys.exit(f"ultra.py: --awake: {error}; without it, idle processors halt")
+    with latency:
+        yield
+
+
 def interrupted(number, _):
     # What is under way is removed on the way out.
     sys.exit(128 + number)
@@ -264,6 +284,7 @@ def main():
     args.add_argument("--scale", type=float, default=1.0)
     args.add_argument("--only", help="programs, with commas between them")
     args.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after so many")
+    args.add_argument("--awake", action="store_true", help="idle processors do not halt")
     args.add_argument("--into", metavar="FILE", help="write the tables into this page, between its marks")
     args = args.parse_args()
     folder = os.path.abspath(args.folder)
@@ -277,19 +298,20 @@ def main():
     if unknown := set(chosen) - set(works):
         sys.exit(f"ultra.py: no such program: {', '.join(sorted(unknown))}; there are {', '.join(works)}")
     bench = Bench(os.path.abspath(args.reenact), folder, args.repeat, args.scale)
-    kept = Kept(f"{folder}/ultra.jsonl", args.repeat, args.scale)
+    kept = Kept(f"{folder}/ultra.jsonl", args.repeat, args.scale, args.awake)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, interrupted)
     bench.clean_up()
     try:
-        left = measure(bench, kept, parts, [works[name] for name in chosen], args.seconds)
+        with awake(args.awake):
+            left = measure(bench, kept, parts, [works[name] for name in chosen], args.seconds)
     finally:
         bench.clean_up()
     told = tables(kept)
     for part in parts:
         print(told[part])
     if args.into:
-        write_into(args.into, {part: told[part] for part in parts})
+        write_into(args.into, {part + " awake" * args.awake: told[part] for part in parts})
     if left:
         print(f"not measured yet: {', '.join(left)}; the same command goes on", file=sys.stderr)
 

@@ -16,10 +16,10 @@ HEAD = ["program", "on", "memory", "by", "predicted s", "actual s", "error", "us
 
 
 class Kept:
-    """What was measured with these repetitions, at this scale."""
+    """What was measured with these repetitions, at this scale, with processors that halt or do not."""
 
-    def __init__(self, path, repeat, scale):
-        self.path, self.common = path, {"repeat": repeat, "scale": scale}
+    def __init__(self, path, repeat, scale, awake):
+        self.path, self.common = path, {"repeat": repeat, "scale": scale, "awake": awake}
         # The load of the machine before this script adds to it.
         self.load = os.getloadavg()[0]
         self.all = {}
@@ -34,7 +34,7 @@ class Kept:
         except json.JSONDecodeError:
             # The end of a line that was cut off.
             return
-        if all(one.get(key) == value for key, value in self.common.items()) and "figures" in one:
+        if all(one.get(key, False) == value for key, value in self.common.items()) and "figures" in one:
             self.all[self.key(one)] = one
 
     @staticmethod
@@ -132,7 +132,7 @@ def tables(kept):
         if why:
             lines += ["", *(f"- {' '.join(line.split())}" for line in dict.fromkeys(why))]
         if measured:
-            of = f"--scale {kept.common['scale']:g} --repeat {kept.common['repeat']}"
+            of = f"--scale {kept.common['scale']:g} --repeat {kept.common['repeat']}{' --awake' * kept.common['awake']}"
             load = max(one["load"] for one in measured)
             busy = f" The load was up to {load:.1f} when a part began, the parts before it included."
             loops = [ms for one in measured for ms in one.get("loops_ms", [])]

@@ -10,7 +10,8 @@ use crate::format::{PAYLOAD_BYTES_MAX, RATIO_MAX, codec};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compress {
     /// zstd at level 1 while that keeps up, otherwise lz4. When the program would have to wait: lz4
-    /// only if that and writing less takes less time than writing all of it.
+    /// only if that and writing less takes less time than writing all of it. Where large blocks do not
+    /// shrink, most of those that follow are only looked at.
     #[default]
     Adaptive,
     /// zstd at this level.
@@ -30,9 +31,12 @@ const HASTE_BLOCKS: u32 = 32;
 /// Number of blocks that it makes with great haste after the last request for that.
 const GREAT_HASTE_BLOCKS: u32 = 8;
 
-/// Number and size of the samples by which the effect of lz4 is estimated in haste.
+/// Number and size of the samples by which the effect of compression is estimated.
 const SAMPLES: usize = 8;
 const SAMPLE_BYTES: usize = 2 << 10;
+/// Of so many large blocks in a row that do not shrink one is compressed, whatever samples say: they do not
+/// show what repeats itself far apart.
+const TRIED_EVERY: u32 = 8;
 
 /// How much work is queued behind a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +73,8 @@ pub struct Compressor {
     haste: u32,
     /// Number of blocks still to be made with great haste.
     great_haste: u32,
+    /// Number of large blocks in a row that did not shrink, or seemed not to.
+    dense: u32,
     /// Cost of a byte in lz4.
     packing: Cost,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -88,6 +94,7 @@ impl Compressor {
             how,
             haste: 0,
             great_haste: 0,
+            dense: 0,
             packing: Cost::default(),
             zstd,
             packed: Vec::new(),
@@ -116,9 +123,35 @@ impl Compressor {
         if raw.len() < PAYLOAD_BYTES_MIN || hastened && !self.is_to_be_packed(raw, writing) {
             return (codec::NONE, raw);
         }
-        match self.shrink(raw) {
+        let is_large = raw.len() >= 16 * SAMPLES * SAMPLE_BYTES;
+        let is_spared = is_large && !hastened && self.seems_dense(raw);
+        let shrunk = if is_spared { None } else { self.shrink(raw) };
+        if is_large {
+            self.dense = if shrunk.is_some() { 0 } else { self.dense.wrapping_add(1) };
+        }
+        match shrunk {
             Some((codec, len)) => (codec, &self.packed[..len]),
             None => (codec::NONE, raw),
+        }
+    }
+
+    /// Whether zstd is not to be tried: the large blocks before did not shrink, and samples do not either.
+    fn seems_dense(&mut self, raw: &[u8]) -> bool {
+        if self.how != Compress::Adaptive || self.dense.is_multiple_of(TRIED_EVERY) {
+            return false;
+        }
+        self.take_samples(raw);
+        let len = self.samples.len();
+        self.packed.resize(zstd::zstd_safe::compress_bound(len).max(self.packed.len()), 0);
+        let Some(zstd) = &mut self.zstd else { return false };
+        let packed = zstd.compress_to_buffer(&self.samples, &mut self.packed[..]);
+        packed.is_ok_and(|packed| !saves(packed, len))
+    }
+
+    fn take_samples(&mut self, raw: &[u8]) {
+        self.samples.clear();
+        for stretch in raw.chunks_exact(raw.len() / SAMPLES) {
+            self.samples.extend_from_slice(&stretch[..SAMPLE_BYTES]);
         }
     }
 
@@ -128,10 +161,7 @@ impl Compressor {
         if raw.len() < 4 * SAMPLES * SAMPLE_BYTES {
             return true;
         }
-        self.samples.clear();
-        for stretch in raw.chunks_exact(raw.len() / SAMPLES) {
-            self.samples.extend_from_slice(&stretch[..SAMPLE_BYTES]);
-        }
+        self.take_samples(raw);
         let len = self.samples.len();
         let room = lz4_flex::block::get_maximum_output_size(len);
         self.packed.resize(room.max(self.packed.len()), 0);
@@ -289,6 +319,26 @@ mod tests {
         // Except where space is short.
         compressor.take_time();
         assert_eq!(compressor.compress(&mixed, Haste::None, FREE).0, codec::ZSTD);
+    }
+
+    #[test]
+    fn what_follows_large_noise_is_looked_at_first() {
+        let noise = noise(1 << 19);
+        let text: Vec<u8> = (0..50_000).flat_map(|n: u32| format!("{n} ").into_bytes()).collect();
+        // Each piece comes twice: samples, which are farther apart, do not show that.
+        let twice: Vec<u8> = noise.chunks(32 << 10).flat_map(|piece| piece.repeat(2)).collect();
+        let how = |compressor: &mut Compressor, raw| compressor.compress(raw, Haste::None, SLOW).0;
+        let mut compressor = Compressor::new(Compress::Adaptive).unwrap();
+        assert_eq!(how(&mut compressor, &twice), codec::ZSTD);
+        assert_eq!(how(&mut compressor, &noise), codec::NONE);
+        let seen: Vec<u8> = (0..TRIED_EVERY).map(|_| how(&mut compressor, &twice)).collect();
+        let tried = TRIED_EVERY as usize - 1;
+        assert!(seen[..tried].iter().all(|codec| *codec == codec::NONE), "{seen:?}");
+        assert_eq!(seen[tried], codec::ZSTD, "it was compressed all the same");
+        assert_eq!(how(&mut compressor, &noise), codec::NONE);
+        assert_eq!(how(&mut compressor, &text), codec::ZSTD, "samples show it");
+        let mut told = Compressor::new(Compress::Zstd(1)).unwrap();
+        assert_eq!([how(&mut told, &noise), how(&mut told, &twice)], [codec::NONE, codec::ZSTD]);
     }
 
     #[test]
