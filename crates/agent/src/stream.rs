@@ -132,8 +132,16 @@ impl Stream {
     #[cold]
     #[inline(never)]
     fn record_over_chunks(context: &Context, words: &[u64]) {
-        context.chunk.begin(size_of_val(words) as u64);
+        Self::begin(context, words, size_of_val(words) as u64);
         Self::words_over_chunks(context, words);
+    }
+
+    /// Begins a record that may not fit into the current chunk.
+    fn begin(context: &Context, words: &[u64], bytes: u64) {
+        if context.chunk.has_unpublished_rest() {
+            Self::publish(context);
+        }
+        context.chunk.begin(words, bytes);
     }
 
     /// Writes words of a record started with `begin`.
@@ -181,7 +189,7 @@ impl Stream {
             Self::note_fault(context, words);
             return;
         }
-        context.chunk.begin(head as u64 + padded);
+        Self::begin(context, words, head as u64 + padded);
         Self::words_over_chunks(context, words);
         let mut done = 0;
         while done < padded {
@@ -209,7 +217,7 @@ impl Stream {
             return Self::note_fault(context, words);
         }
         let padded = len.next_multiple_of(8);
-        context.chunk.begin(size_of_val(words) as u64 + padded);
+        Self::begin(context, words, size_of_val(words) as u64 + padded);
         Self::words_over_chunks(context, words);
         let mut done = 0;
         // What is left over is zeroed.
@@ -311,7 +319,7 @@ impl Stream {
         }
     }
 
-    /// Drops unpublished data. A partly published record is completed with zeros, and a partly
+    /// Drops unpublished data. A partly published record is completed, with zeros behind its head, and a partly
     /// published call is marked as abandoned.
     pub fn undo(context: &Context) {
         let chunk = &context.chunk;
@@ -319,20 +327,18 @@ impl Stream {
         // SAFETY: unpublished bytes are in the current chunk.
         chunk.cur.set(unsafe { chunk.base.get().add(back) });
         let in_part = chunk.record_start.get() < chunk.published.get();
-        while in_part && context.chunk.position() < context.chunk.record_end.get() {
-            if context.chunk.room() == 0 && !Self::next_chunk(context) {
+        while in_part && chunk.position() < chunk.record_end.get() {
+            if chunk.room() == 0 && !Self::next_chunk(context) {
                 return;
             }
-            let piece = context
-                .chunk
-                .room()
-                .min((context.chunk.record_end.get() - context.chunk.position()) as usize);
-            // SAFETY: there is room for the piece.
+            // SAFETY: there is room for a word; chunks and records are of whole words.
             unsafe {
-                core::ptr::write_bytes(context.chunk.cur.get(), 0, piece);
-                context.chunk.cur.set(context.chunk.cur.get().add(piece));
+                chunk.cur.get().cast::<u64>().write(chunk.word_of_rest(chunk.position()));
+                chunk.cur.set(chunk.cur.get().add(8));
             }
         }
+        // One of which nothing was published is none: what comes in its place is not a part of it.
+        chunk.record_end.set(0);
         let start = context.call_start.swap(NO_CALL, Ordering::Relaxed);
         if start < context.chunk.published.get() {
             Self::record(context, &[Header::new(RecordKind::Abandon, 0, 0, 0).to_word()]);
