@@ -102,9 +102,9 @@ impl Compressor {
         })
     }
 
-    /// Ends all haste: size matters more than time.
+    /// Ends all haste, and compresses what seems not to shrink: size matters more than time.
     pub fn take_time(&mut self) {
-        (self.haste, self.great_haste) = (0, 0);
+        (self.haste, self.great_haste, self.dense) = (0, 0, 0);
     }
 
     /// Returns the codec and the bytes to store. `writing` is the cost of a stored byte.
@@ -337,6 +337,9 @@ mod tests {
         assert_eq!(seen[tried], codec::ZSTD, "it was compressed all the same");
         assert_eq!(how(&mut compressor, &noise), codec::NONE);
         assert_eq!(how(&mut compressor, &text), codec::ZSTD, "samples show it");
+        assert_eq!(how(&mut compressor, &noise), codec::NONE);
+        compressor.take_time();
+        assert_eq!(how(&mut compressor, &twice), codec::ZSTD, "space is short");
         let mut told = Compressor::new(Compress::Zstd(1)).unwrap();
         assert_eq!([how(&mut told, &noise), how(&mut told, &twice)], [codec::NONE, codec::ZSTD]);
     }
