@@ -452,7 +452,9 @@ fn only_the_first_takes_signals(masks: &str) -> Result<(), Complaint> {
 fn orphans_that_execute_at_once(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let trace = place.trace("orphans.rnt");
-    let script = "mkfifo p; for n in {1..400}; do (cat p > got &); echo $n > p; \
+    // A pipe for each: the next writer could open one while the last reader has it, which then gets what the
+    // next reader would wait for.
+    let script = "mkfifo p{1..400}; for n in {1..400}; do (cat p$n > got &); echo $n > p$n; \
                   head -c 100 /dev/zero | cat > copy; done";
     let mut record = record(stage, &place, &["--quiet"], &trace, &["bash", "-c", script]);
     place.run(&mut record)?.success("recorded")?;

@@ -362,7 +362,7 @@ impl Actor<'_> {
         if action.overlapped && call.ret < 0 {
             self.wait_for_failure(batch, action, call);
         }
-        let (ret, ticks) = self.make(batch, action, call);
+        let (ret, ticks) = self.make_anew(batch, action, call);
         self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));
         if matches!(call.ret_kind, Ret::Size) && ret > 0 {
             self.lane.counts.bytes.add(ret as u64);
@@ -390,8 +390,9 @@ impl Actor<'_> {
             return;
         }
         let mut result = self.examine(batch, action, call, ret);
-        let appeals = action.overlapped && call.certainty.may_be_repeated();
-        if appeals && result.may_be_early(call) {
+        // What is left in a stream would be others'.
+        let appeals = call.certainty.may_be_repeated() || result.ended_early(call);
+        if action.overlapped && appeals && result.may_be_early(call) {
             result = self.appeal(batch, action, call, result);
         }
         if holes::are_asked_for(call) {
@@ -444,7 +445,21 @@ impl Actor<'_> {
         if space.take(bytes, into) { Ok(()) } else { Err(into) }
     }
 
-    fn make(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
+    /// Makes a call with arguments built anew.
+    fn make_anew(&mut self, batch: &Batch, action: &Action, call: &Call) -> (i64, u64) {
+        let shared = self.shared;
+        self.make(action, call, |maker| match call.reopens {
+            Some((fd, flags)) => shared.reopen(fd, flags),
+            None => maker.make(batch, call, &shared.options.fill),
+        })
+    }
+
+    fn make(
+        &mut self,
+        action: &Action,
+        call: &Call,
+        make: impl FnOnce(&mut Maker) -> i64,
+    ) -> (i64, u64) {
         // Keep the mood: the call may be repeated during an appeal.
         let mood = self.lane.mood();
         if action.may_block {
@@ -452,10 +467,7 @@ impl Actor<'_> {
         }
         let before = self.standing();
         let begin = clock::ticks();
-        let ret = match call.reopens {
-            Some((fd, flags)) => self.shared.reopen(fd, flags),
-            None => self.maker.make(batch, call, &self.shared.options.fill),
-        };
+        let ret = make(&mut self.maker);
         self.ended_at = clock::ticks();
         let ticks = self.ended_at.wrapping_sub(begin);
         self.note_taken(ticks, before);
@@ -555,8 +567,12 @@ impl Actor<'_> {
         let lane = Arc::clone(self.lane);
         let mut last = first;
         shared.appeal(&lane, action.exit, || {
-            self.undo(call, &last);
-            let (ret, _) = self.make(batch, action, call);
+            let (ret, _) = if last.ended_early(call) {
+                self.make(action, call, |maker| maker.make_again(call))
+            } else {
+                self.undo(call, &last);
+                self.make_anew(batch, action, call)
+            };
             last = self.examine(batch, action, call, ret);
             !last.may_be_early(call)
         });

@@ -109,6 +109,8 @@ pub struct Maker {
     /// Output buffers of the last call.
     regions: Vec<Region>,
     go_on: GoOn,
+    /// Bytes of a stream that the last call has moved.
+    moved: i64,
     /// Copy input buffers to aligned memory.
     align: bool,
     /// Set the set-group-id bit of nothing, not even of a directory.
@@ -151,6 +153,7 @@ impl Maker {
             values: Arguments::NONE,
             regions: Vec::new(),
             go_on: GoOn::No,
+            moved: 0,
             align: false,
             strict: false,
             only_directory: false,
@@ -203,7 +206,7 @@ impl Maker {
         ret
     }
 
-    /// Makes the call that was made last again, as it is.
+    /// Makes the call that was made last again, as it is. One that moved only some bytes of a stream goes on.
     pub fn make_again(&mut self, call: &Call) -> i64 {
         self.perform(call)
     }
@@ -214,6 +217,7 @@ impl Maker {
         self.contents.clear();
         self.pointers.clear();
         self.go_on = GoOn::No;
+        self.moved = 0;
         self.withheld = false;
         self.stands_in = false;
         self.limited = false;
@@ -508,7 +512,6 @@ impl Maker {
             self.go_on = GoOn::No;
         }
         self.make_way(call);
-        let mut total = 0;
         loop {
             if !call.stream {
                 return self.once();
@@ -523,11 +526,11 @@ impl Maker {
                 _ => {}
             }
             if ret <= 0 || call.ret <= 0 {
-                return if total > 0 { total } else { ret };
+                return if self.moved > 0 { self.moved } else { ret };
             }
-            total += ret;
-            if total >= call.ret || !self.skip(ret as usize) {
-                return total;
+            self.moved += ret;
+            if self.moved >= call.ret || !self.skip(ret as usize) {
+                return self.moved;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use syscalls::abi::errno::{self, EPIPE};
 use syscalls::shape::operand;
-use syscalls::{Operand, Ret};
+use syscalls::{Act, Operand, Ret};
 
 use crate::batch::Call;
 use crate::certainty::Excuse;
@@ -49,13 +49,20 @@ impl Made {
             Made::Same | Made::Unknown | Made::Moved(_) => false,
             Made::Raced(_) | Made::Unseen(_) => false,
             Made::Return(ret) if *ret < 0 => true,
-            Made::Return(_) if call.asks_for_end() => true,
+            Made::Return(_) if call.asks_for_end() || self.ended_early(call) => true,
             Made::Return(_) | Made::Data { .. } => {
                 // Asking how many bytes are in a pipe may be repeated, reading them may not.
                 let only_looks = !call.stream || !takes_bytes(call);
                 call.ret >= 0 && call.reads() && call.ret_kind != Ret::Fd && only_looks
             }
         }
+    }
+
+    /// Whether a stream ended before all bytes of a read had come. Others may open it and put the rest there.
+    pub fn ended_early(&self, call: &Call) -> bool {
+        let Made::Return(ret @ 0..) = self else { return false };
+        let may_go_on = !call.leaves_bytes() && call.act != Act::GivePages;
+        *ret < call.ret && call.stream && call.reads() && takes_bytes(call) && may_go_on
     }
 
     /// What it counts as if it is no mismatch although it differs.

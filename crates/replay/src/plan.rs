@@ -55,6 +55,7 @@ use crate::outcome::{self, Doubt};
 use crate::resource::hash_of;
 use crate::shared::Shared;
 use crate::treatment::{Judge, TRANSFER_MAX, said};
+use claims::queues::Way;
 use conflict::Rules;
 use copies::Copies;
 use doubts::Doubts;
@@ -416,7 +417,8 @@ impl<'a> Planner<'a> {
         for index in 0..self.lines.len() {
             let claims = &self.lines[index].claims;
             let Some(flow) = claims.flow.filter(|_| claims.are_of_queue()) else { continue };
-            let Some(exit) = self.lines[index].open_until().filter(|_| flow.writes) else {
+            let Some(exit) = self.lines[index].open_until().filter(|_| flow.way == Way::Puts)
+            else {
                 continue;
             };
             self.doubts.mix(flow.queue, flow.stretch());

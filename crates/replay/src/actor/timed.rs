@@ -9,7 +9,7 @@ use crate::outcome::shown;
 impl Actor<'_> {
     /// Makes a call for its time: what comes out is of this task, and proves nothing.
     pub(super) fn for_its_time(&mut self, batch: &Batch, action: &Action, call: &Call) {
-        let (_, ticks) = self.make(batch, action, call);
+        let (_, ticks) = self.make_anew(batch, action, call);
         if !self.maker.short {
             self.lane.counts.timed.add(1);
             self.tally.latencies.of(call.nr).record(clock::to_ns(ticks));

@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 impl Call {
     /// Whether it leaves the bytes in the queue, so that repeating it returns them again.
-    pub(super) fn leaves_bytes(&self) -> bool {
+    pub fn leaves_bytes(&self) -> bool {
         let peeks = || self.reads() && self.flags(&MSG) & MSG_PEEK != 0;
         self.ret_kind == Ret::Size && (self.act == Act::Tee || peeks())
     }

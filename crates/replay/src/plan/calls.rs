@@ -18,7 +18,7 @@ use super::claims::listings::Listing;
 use super::claims::locks::Does;
 use super::claims::names::Names;
 use super::claims::numbers::Numbers;
-use super::claims::queues::{Flow, written_through};
+use super::claims::queues::{Flow, Way, written_through};
 use super::doubts::BY_ANOTHER;
 use super::known_files::File;
 use super::own_links::OwnLinks;
@@ -113,7 +113,11 @@ impl Planner<'_> {
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
             let locked = file.filter(|_| lock.is_some());
             let lock = locked.map(|entry| hash_of(&entry.description.path));
-            let flow = file.and_then(|entry| Flow::of(said, call, ret, entry.description));
+            let mut opened = step.gives().filter(|_| is_fifo && self.others_matter());
+            let flow = match opened.next() {
+                Some((_, fifo)) => Flow::of_open(said, &fifo.description),
+                None => file.and_then(|entry| Flow::of(said, call, ret, entry.description)),
+            };
             if flow.is_none() && ret > 0 && self.others_matter() {
                 self.doubts.lose_all(&written_through(said, call, &table));
             }
@@ -256,7 +260,8 @@ impl Planner<'_> {
         action.may_block = file.stream;
         if file.stream && self.others_matter() {
             let (_, queue) = file.queues;
-            self.order_by_queue(index, Flow { queue, writes: true, at: None, len: ret as u64 });
+            let (way, len) = (Way::Puts, ret as u64);
+            self.order_by_queue(index, Flow { queue, way, at: None, len });
         }
     }
 
@@ -352,7 +357,7 @@ impl Planner<'_> {
             if self.others_matter() {
                 let (gives, takes) = file.queues;
                 let queue = if moves.writes { takes } else { gives };
-                self.order_by_queue(index, Flow { queue, writes: moves.writes, at, len });
+                self.order_by_queue(index, Flow { queue, way: Way::of(moves.writes), at, len });
             }
         } else {
             let appends = moves.offset.is_some() && self.appends(index, call.args[0] as i32);

@@ -7,7 +7,7 @@ use super::Planner;
 use super::claims::Claims;
 use super::claims::bytes::{Bytes, Does};
 use super::claims::names::Names;
-use super::claims::queues::Flow;
+use super::claims::queues::{Flow, Way};
 use super::conflict::{First, Leaves, Overlap, Rule, bytes, names};
 use super::graph::Waits;
 use super::line::Line;
@@ -270,18 +270,19 @@ impl Planner<'_> {
     /// for later ones. The order of two writers is unknown and must not be guessed: a writer may
     /// return long after others have read its bytes, and a task that waited for it could deadlock.
     pub(super) fn order_by_queue(&mut self, index: Index, flow: Flow) {
-        let Flow { queue, writes, .. } = flow;
+        let queue = flow.queue;
         self.lines[index].claims.flow = Some(flow);
-        if flow.at.is_none() {
+        if flow.at.is_none() && flow.way != Way::OpensToPut {
             self.doubts.lose(queue);
         }
         let uses = |line: &Line| line.claims.flow.is_some_and(|flow| flow.queue == queue);
         let others = self.others_open_that(index, uses);
         let flow_of = |other: &Index| Some((*other, self.lines[*other].claims.flow?));
-        let (writers, readers): (Vec<_>, Vec<_>) =
-            others.iter().filter_map(flow_of).partition(|(_, flow)| flow.writes);
-        if !writes {
-            let mut readers: Vec<Index> = readers.into_iter().map(|(reader, _)| reader).collect();
+        let flows: Vec<(Index, Flow)> = others.iter().filter_map(flow_of).collect();
+        self.order_by_ends(index, flow, &flows);
+        let of_way = |way| flows.iter().copied().filter(move |(_, flow)| flow.way == way);
+        if flow.way == Way::Takes {
+            let mut readers: Vec<Index> = of_way(Way::Takes).map(|(reader, _)| reader).collect();
             self.nearest_first(index, &mut readers);
             if let Some(rule) = self.rules.of(Overlap::TwoTook) {
                 readers.iter().for_each(|other| _ = self.follow_rule(rule, index, *other));
@@ -293,16 +294,32 @@ impl Planner<'_> {
             return;
         }
         let Some(rule) = self.rules.of(Overlap::TwoPut) else { return };
-        if writers.is_empty() || rule.leaves != Leaves::Queue {
+        let is_alone = of_way(Way::Puts).next().is_none();
+        if is_alone || flow.way != Way::Puts || rule.leaves != Leaves::Queue {
             return;
         }
-        let all = writers.iter().map(|(_, theirs)| theirs.stretch());
+        let all = of_way(Way::Puts).map(|(_, theirs)| theirs.stretch());
         let mixed = all.fold(flow.stretch(), |a, b| a.start.min(b.start)..a.end.max(b.end));
         self.doubts.mix(queue, mixed);
-        for (reader, theirs) in readers {
+        for (reader, theirs) in of_way(Way::Takes) {
             // It began before, and may get bytes that are mixed now.
             if self.doubts.are_mixed(queue, theirs.stretch()) {
                 self.lines[reader].weaken(Some(Reason::Raced));
+            }
+        }
+    }
+
+    /// Orders a read that met the end of a FIFO before the open of a writer that returned later: behind that
+    /// open it would wait for what this writer puts. (Where the read returned later, both orders are possible.)
+    fn order_by_ends(&mut self, index: Index, flow: Flow, others: &[(Index, Flow)]) {
+        for &(other, theirs) in others {
+            let (reader, writer) = match (flow, theirs) {
+                (read, Flow { way: Way::OpensToPut, .. }) if read.met_end() => (index, other),
+                (Flow { way: Way::OpensToPut, .. }, read) if read.met_end() => (other, index),
+                _ => continue,
+            };
+            if self.lines[reader].open_until() < self.lines[writer].open_until() {
+                self.follow(writer, reader);
             }
         }
     }

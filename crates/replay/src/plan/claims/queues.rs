@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use model::{Description, DescriptorTable};
-use syscalls::abi::files::MSG_PEEK;
+use syscalls::abi::files::{MSG_PEEK, O_ACCMODE};
 use syscalls::shape::{ArgKind, Classes};
-use syscalls::{Ret, flags};
+use syscalls::{Act, Ret, flags};
 use trace::event::Call;
 
 use crate::resource::queue_of;
@@ -15,13 +15,27 @@ use crate::treatment::{Said, is_stream};
 /// All bytes: their places are unknown.
 pub const ALL: Range<u64> = 0..u64::MAX;
 
+/// What a call does to a stream's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    Takes,
+    Puts,
+    /// It opened a FIFO to write: who reads does not meet the end from then on.
+    OpensToPut,
+}
+
+impl Way {
+    pub const fn of(writes: bool) -> Way {
+        if writes { Way::Puts } else { Way::Takes }
+    }
+}
+
 /// Bytes that a call moved through a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// Number of the stream.
     pub queue: u64,
-    /// Whether it wrote.
-    pub writes: bool,
+    pub way: Way,
     /// Offset among all bytes in that direction. Unknown for sockets and for pipes that were opened
     /// by a name or again.
     pub at: Option<u64>,
@@ -38,7 +52,20 @@ impl Flow {
             return None;
         }
         let (queue, len) = (queue_of(description, writes), ret as u64);
-        Some(Flow { queue, writes, at: None, len })
+        Some(Flow { queue, way: Way::of(writes), at: None, len })
+    }
+
+    /// Of a call that opened this FIFO.
+    pub fn of_open(said: &Said, fifo: &Rc<Description>) -> Option<Flow> {
+        let opens_to_put =
+            said.act == Act::Open && fifo.flags.is_some_and(|flags| flags & O_ACCMODE != 0);
+        let queue = queue_of(fifo, true);
+        opens_to_put.then_some(Flow { queue, way: Way::OpensToPut, at: None, len: 0 })
+    }
+
+    /// Whether it read, and there was nothing more to read.
+    pub fn met_end(&self) -> bool {
+        self.way == Way::Takes && self.len == 0
     }
 
     /// Its bytes among all that went through.

@@ -34,6 +34,7 @@ fn is_verified(r: &Recording) {
     let outcome = replayed(r);
     let wrong = outcome.mismatches.returned + outcome.mismatches.data;
     assert_eq!((wrong, outcome.unverified), (0, 0), "{:?}", outcome.mismatches);
+    assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
 }
 
 /// `count` results differ, and none of them counts as a mismatch.
@@ -329,6 +330,83 @@ fn both_sides_of_a_fifo_are_opened_together() {
             r.lasting(at * MS, (at + 1) * MS);
         }
     }
+    r.in_order();
+    is_verified(&r);
+}
+
+/// A FIFO that thread 1 makes and opens to write, by descriptor 5, while thread 2 opens it to read, by 6.
+fn threads_with_a_fifo(dir: &Path) -> (Recording, String) {
+    let path = dir.join("fifo").to_str().expect("text").to_owned();
+    let mut r = threads_with_a_pipe();
+    let name = [path.as_bytes(), b"\0"].concat();
+    r.by(1).call("mknod", &[1, u64::from(libc::S_IFIFO | 0o600), 0], &[(0, &name)], 0);
+    r.lasting(MS, 2 * MS);
+    r.by(1).open(&path, libc::O_WRONLY as u64, 5);
+    r.lasting(10 * MS, 20 * MS);
+    r.by(2).open(&path, 0, 6);
+    r.lasting(10 * MS, 20 * MS);
+    (r, path)
+}
+
+/// Keeps thread 1 busy, so that the other one comes first.
+fn works_for_long(r: &mut Recording, dir: &Path, at: u64) {
+    let other = dir.join("other");
+    r.by(1).open(other.to_str().expect("text"), O_CREAT | O_RDWR, 7);
+    r.lasting(at * MS, (at + 1) * MS);
+    for n in 1..200 {
+        r.by(1).call("pwrite64", &[7, 1, 4, 0], &[(1, b"work")], 4);
+        r.lasting(at * MS + n * 20_000, at * MS + n * 20_000 + 10_000);
+        r.by(1).numbers("fsync", &[7], 0);
+        r.lasting(at * MS + n * 20_000 + 10_000, at * MS + n * 20_000 + 19_000);
+    }
+}
+
+/// A reader that is slow to return gets what the next one who opens the FIFO writes as well.
+#[test]
+fn a_read_of_a_fifo_goes_on_when_the_next_one_opens_it_to_write() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut r, path) = threads_with_a_fifo(dir.path());
+    r.by(2).call("read", &[6, 1, 100], &[(1, b"one two")], 7);
+    r.lasting(25 * MS, 60 * MS);
+    r.by(1).write(5, b"one");
+    r.lasting(30 * MS, 31 * MS);
+    r.by(1).numbers("close", &[5], 0);
+    r.lasting(32 * MS, 33 * MS);
+    works_for_long(&mut r, dir.path(), 34);
+    r.by(1).open(&path, libc::O_WRONLY as u64, 5);
+    r.lasting(50 * MS, 51 * MS);
+    r.by(1).write(5, b" two");
+    r.lasting(52 * MS, 53 * MS);
+    r.by(1).numbers("close", &[5], 0);
+    r.lasting(54 * MS, 55 * MS);
+    r.by(2).call("read", &[6, 1, 100], &[], 0);
+    r.lasting(65 * MS, 66 * MS);
+    r.in_order();
+    is_verified(&r);
+}
+
+/// Who met the end of a FIFO did so before the next one had opened it, and does not wait for what that writes.
+#[test]
+fn the_end_of_a_fifo_is_met_before_the_next_one_opens_it_to_write() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (mut r, path) = threads_with_a_fifo(dir.path());
+    r.by(1).write(5, b"one");
+    r.lasting(30 * MS, 31 * MS);
+    r.by(2).call("read", &[6, 1, 100], &[(1, b"one")], 3);
+    r.lasting(32 * MS, 33 * MS);
+    r.by(1).numbers("close", &[5], 0);
+    r.lasting(34 * MS, 35 * MS);
+    let other = dir.path().join("other");
+    r.by(2).open(other.to_str().expect("text"), O_CREAT | O_RDWR, 7);
+    r.lasting(34 * MS, 35 * MS);
+    r.by(1).open(&path, libc::O_WRONLY as u64, 5);
+    r.lasting(40 * MS, 50 * MS);
+    r.by(2).call("read", &[6, 1, 100], &[], 0);
+    r.lasting(41 * MS, 49 * MS);
+    r.by(1).write(5, b"two");
+    r.lasting(55 * MS, 56 * MS);
+    r.by(2).call("read", &[6, 1, 100], &[(1, b"two")], 3);
+    r.lasting(57 * MS, 58 * MS);
     r.in_order();
     is_verified(&r);
 }
