@@ -540,11 +540,8 @@ impl Actor<'_> {
     /// Moves descriptors returned in memory to their recorded numbers.
     fn settle_descriptors(&self, batch: &Batch, action: &Action, call: &Call) -> Option<Made> {
         let mut pairs = begin::given_descriptors(batch, call, self.maker.regions());
-        // Both descriptors share one pipe: shrinking one end is enough.
-        if call.makes_pair
-            && let Some((found, _)) = pairs.first()
-        {
-            descriptors::narrow(*found);
+        if call.makes_pair {
+            pairs.iter().for_each(|(found, _)| descriptors::size_end(*found));
         }
         if pairs.iter().all(|(found, wanted)| found == wanted) {
             return None;

@@ -85,6 +85,8 @@ const OWN_IF: &[(libc::c_long, u8, u32, &[u32])] = &[
     (libc::SYS_prctl, 0, u32::MAX, &[libc::PR_SET_NAME as u32, libc::PR_SET_TIMERSLACK as u32]),
     // Terminal checks of its own output.
     (libc::SYS_ioctl, 1, u32::MAX, &[libc::TCGETS as u32, libc::TIOCGWINSZ as u32]),
+    // Room of sockets, of which a user has a share.
+    (libc::SYS_setsockopt, 2, u32::MAX, &[libc::SO_SNDBUF as u32]),
     (libc::SYS_fcntl, 1, u32::MAX, &[libc::F_GETPIPE_SZ as u32, libc::F_GETFD as u32]),
 ];
 
@@ -346,7 +348,6 @@ mod tests {
             "pkey_mprotect",
             "seccomp",
             "perf_event_open",
-            "setsockopt",
         ] {
             assert_eq!(verdict(&program, nr(name), [0; 6]), refuse(libc::EPERM), "{name}");
         }
@@ -360,6 +361,7 @@ mod tests {
             ("mmap", 2, libc::PROT_READ | libc::PROT_WRITE, code),
             ("mprotect", 2, libc::PROT_NONE, code),
             ("clone", 0, libc::CLONE_VM | libc::CLONE_FILES, libc::CLONE_VM | libc::CLONE_NEWUSER),
+            ("setsockopt", 2, libc::SO_SNDBUF, libc::SO_ATTACH_FILTER),
             ("unshare", 0, libc::CLONE_FS, libc::CLONE_FS | libc::CLONE_NEWNS),
             ("prctl", 0, libc::PR_SET_TIMERSLACK, libc::PR_SET_SECCOMP),
             ("fcntl", 1, libc::F_DUPFD, libc::F_SETOWN),
