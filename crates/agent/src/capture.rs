@@ -145,7 +145,7 @@ fn copy_op(context: &Context, op: &Op, args: &[u64; 6], ret: Option<u64>) {
         How::Bytes => {
             which.bulk = is_bulk(op.len);
             match length(context, op.len, at, args, ret) {
-                Some(len) => copy_bytes(context, which, at, len),
+                Some(len) => _ = copy_bytes(context, which, at, len),
                 // Something came out, and nobody says how much.
                 None if ret.is_some() && matches!(op.len, Len::OfSet(_)) => {
                     Stream::record(context, &[head(which, flags | data_flag::CUT), 1, 0]);
@@ -289,15 +289,31 @@ fn semaphores(context: &Context, set: u64) -> Option<u64> {
     (sys::call(Need::SemaphoreSet, args) == 0).then_some(told[COUNT])
 }
 
-/// Records one memory range, as bytes or as a hash.
-pub fn copy_bytes(context: &Context, which: Which, at: u64, true_len: u64) {
+/// Records one memory range, as bytes or as a hash. Returns false if bytes of it cannot be read.
+pub fn copy_bytes(context: &Context, which: Which, at: u64, true_len: u64) -> bool {
     let (mode, max) = policy(context, which);
     if mode == DataMode::Full && true_len <= max {
         let words = [head(which, which.flags), true_len, true_len];
-        return Stream::record_with_bytes(context, &words, at, true_len);
+        let is_there = Stream::has_recorded(context, &words, at, true_len);
+        if !is_there {
+            copy_beginning(context, which, at, true_len);
+        }
+        return is_there;
     }
     let (words, count) = cut_short(context, which, &[[at, true_len]]);
     Stream::record_with_bytes(context, &words[..count], at, words[STORED]);
+    true
+}
+
+/// Records a memory range that cannot be read as a whole. Of contents, the kernel takes what stands before that.
+#[cold]
+fn copy_beginning(context: &Context, which: Which, at: u64, true_len: u64) {
+    let there = match which.bulk {
+        true => memory::readable_len(context, at, true_len.min(TRANSFER_MAX)),
+        false => 0,
+    };
+    let words = [head(which, which.flags | data_flag::FAULT), true_len, there];
+    Stream::record_with_bytes(context, &words, at, there);
 }
 
 /// Records contents that are in several ranges as if they were in one.
@@ -428,7 +444,10 @@ fn copy_buffers(context: &Context, which: Which, at: u64, count: u64, limit: u64
         if which.part == part::WHOLE {
             content.index = i as u16;
         }
-        copy_bytes(context, content, base, len);
+        // Where one ends early, the kernel ends.
+        if !copy_bytes(context, content, base, len) {
+            return;
+        }
         left -= len;
     }
 }

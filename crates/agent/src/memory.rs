@@ -190,18 +190,17 @@ pub fn write_half(context: &Context, to: u64, half: u32) -> bool {
 
 /// Returns true if every page of this range can be read now.
 pub fn readable(context: &Context, from: u64, len: u64) -> bool {
-    let Some(last) = from.checked_add(len.saturating_sub(1)) else { return false };
+    readable_len(context, from, len) == len
+}
+
+/// Returns how many bytes of this range can be read now, before the first page that cannot.
+pub fn readable_len(context: &Context, from: u64, len: u64) -> u64 {
+    let end = from.saturating_add(len);
     let mut at = from;
-    loop {
-        if read::<u8>(context, at).is_none() {
-            return false;
-        }
-        let next = (at & !4095) + 4096;
-        if next == 0 || next > last {
-            return len == 0 || read::<u8>(context, last).is_some();
-        }
-        at = next;
+    while at < end && read::<u8>(context, at).is_some() {
+        at = (at & !4095).saturating_add(4096);
     }
+    at.min(end) - from
 }
 
 /// Returns the length of a string without its NUL, at most `max`; `None` if reading it faults.

@@ -161,6 +161,13 @@ impl Stream {
     /// Writes a record with the head `words` and a tail of program memory. The second word is the
     /// true length, the third the stored length; the top byte of the first holds the DATA flags.
     pub fn record_with_bytes(context: &Context, words: &[u64], from: u64, len: u64) {
+        if !Self::has_recorded(context, words, from, len) {
+            Self::note_fault(context, words);
+        }
+    }
+
+    /// Likewise; returns false, and writes nothing, if the memory cannot be read.
+    pub fn has_recorded(context: &Context, words: &[u64], from: u64, len: u64) -> bool {
         let padded = len.next_multiple_of(8);
         let head = size_of_val(words);
         if context.chunk.room() as u64 >= head as u64 + padded {
@@ -180,21 +187,18 @@ impl Stream {
             if missing == 0 {
                 // SAFETY: there is room for the head and the padded bytes.
                 context.chunk.cur.set(unsafe { start.add(head + padded as usize) });
-            } else {
-                Self::note_fault(context, words);
             }
-            return;
+            return missing == 0;
         }
         if !memory::readable(context, from, len) {
-            Self::note_fault(context, words);
-            return;
+            return false;
         }
         Self::begin(context, words, head as u64 + padded);
         Self::words_over_chunks(context, words);
         let mut done = 0;
         while done < padded {
             if context.chunk.room() == 0 && !Self::next_chunk(context) {
-                return;
+                break;
             }
             let piece = (padded - done).min(context.chunk.room() as u64);
             let wanted = piece.min(len - done.min(len));
@@ -208,6 +212,7 @@ impl Stream {
             }
             done += piece;
         }
+        true
     }
 
     /// Writes a record with a tail of `len` bytes that are in several pieces of program memory.

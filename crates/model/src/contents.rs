@@ -1,5 +1,6 @@
 //! Access to the stored bytes of captured buffers.
 
+use syscalls::record::part;
 use trace::Trace;
 use trace::event::{Content, Data};
 
@@ -103,6 +104,22 @@ pub fn is_fault(data: &Data) -> bool {
 /// Returns true if only part of the memory is stored.
 pub fn is_cut(data: &Data) -> bool {
     data.content.len() < data.true_len
+}
+
+/// Returns true if bytes that a call took are not stored, which is told by this result. What could not be read, it
+/// did not take.
+pub fn lacks_given(data: &[Data], ret: i64) -> bool {
+    let given = || data.iter().filter(|data| !is_out(data));
+    if given().any(|data| is_cut(data) && !is_fault(data)) {
+        return true;
+    }
+    let stored_of = |part: u8| {
+        let of_part = given().filter(|data| data.part == part).map(|data| data.content.len());
+        of_part.reduce(u64::saturating_add)
+    };
+    // Of a vector, the whole is its list of buffers.
+    let stored = stored_of(part::CONTENT).or_else(|| stored_of(part::WHOLE)).unwrap_or(0);
+    given().any(is_cut) && stored < u64::try_from(ret).unwrap_or(0)
 }
 
 /// Returns true if a flag of `syscalls::record::data_flag` is set.

@@ -8,7 +8,7 @@ mod said;
 
 use std::collections::HashSet;
 
-use model::contents::{is_cut, is_out, piece};
+use model::contents::{lacks_given, piece};
 use model::{Contents, Description, DescriptorTable, Origin};
 use syscalls::abi::errno::{self, EACCES, EAGAIN, EBUSY, ECONNRESET, EINVAL, EPERM, EPIPE, ERANGE};
 use syscalls::abi::files::{AT_FDCWD, RENAME_EXCHANGE, S_IFBLK, S_IFCHR, S_IFMT};
@@ -464,12 +464,12 @@ impl Judge {
     }
 
     /// Notes where a call puts filler: by a write of bytes that are not stored, or by a copy.
-    pub fn learn_filled(&mut self, said: &Said, call: &Call, table: &DescriptorTable) {
+    pub fn learn_filled(&mut self, said: &Said, call: &Call, ret: i64, table: &DescriptorTable) {
         let classes = said.row.classes;
         if !classes.intersects(Classes::WRITE) {
             return;
         }
-        let fills = call.data.iter().any(|data| !is_out(data) && is_cut(data));
+        let fills = lacks_given(&call.data, ret);
         let copies = || moves_between_files(said) && self.is_vague(said, call, table);
         if fills || copies() {
             files(said, call, table).for_each(|file| self.gets_other_bytes(&file.path));

@@ -161,7 +161,7 @@ pub mod data_flag {
     pub const OUT: u8 = 1;
     /// Fewer bytes are stored than the buffer has.
     pub const CUT: u8 = 2;
-    /// The memory could not be read.
+    /// The memory could not be read; of contents, what stands before that is stored.
     pub const FAULT: u8 = 4;
     /// A 16-byte XXH3-128 hash of the whole buffer precedes the stored bytes.
     pub const HASH: u8 = 8;

@@ -1,6 +1,6 @@
 //! Turns calls into actions: decides which are replayed, and what the others leave to do.
 
-use model::contents::{is_cut, piece};
+use model::contents::{is_cut, is_out, lacks_given, piece};
 use model::operations::{is_late, operations_of};
 use model::{Contents, DescriptorTable, Offset, Stored, spawn_flags};
 use syscalls::abi::errno::{self, ENOENT};
@@ -109,7 +109,7 @@ impl Planner<'_> {
             note_offsets(said, call, ret, step, &table);
             number_ends(&mut self.socket_pairs, said, ret, step);
             let certainty = self.judge.certainty(said, call, &table, &paths);
-            self.judge.learn_filled(said, call, &table);
+            self.judge.learn_filled(said, call, ret, &table);
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
             let locked = file.filter(|_| lock.is_some());
             let lock = locked.map(|entry| hash_of(&entry.description.path));
@@ -191,7 +191,7 @@ impl Planner<'_> {
                 let may_block = stream || may_block(said);
                 let certainty = certainty
                     .weakened_if(names_unseen, Reason::Unseen)
-                    .weakened_if(stream && is_cut_short(call), Reason::Filler);
+                    .weakened_if(stream && is_cut_short(call, ret), Reason::Filler);
                 let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let came_out = |arg| self.lines[index].came_out(arg);
@@ -334,7 +334,7 @@ impl Planner<'_> {
             }
             return;
         }
-        let cut_short = is_cut_short(call);
+        let cut_short = is_cut_short(call, ret);
         if cut_short && said.row.classes.intersects(Classes::WRITE) {
             let table = self.world.descriptors(event.thread);
             if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[0] as i32)) {
@@ -485,7 +485,7 @@ impl Planner<'_> {
             self.open_action(index, event.tsc, event.tsc);
             self.dispatch(index);
             if let Some(table) = self.world.descriptors(event.thread) {
-                self.judge.learn_filled(said, call, &table);
+                self.judge.learn_filled(said, call, i64::MAX, &table);
                 note_offsets(said, call, 0, step, &table);
             }
             why = "it had not returned; what it was to write was written";
@@ -626,8 +626,8 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
 
 /// Whether the trace lacks some of the bytes that a call moves. Bytes from a pipe may then be
 /// filler, written by a call that the planner sees only later.
-fn is_cut_short(call: &Call) -> bool {
-    call.data.iter().any(is_cut)
+fn is_cut_short(call: &Call, ret: i64) -> bool {
+    call.data.iter().any(|data| is_out(data) && is_cut(data)) || lacks_given(&call.data, ret)
 }
 
 /// Size of the sets that capset takes.
