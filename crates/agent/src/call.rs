@@ -9,7 +9,7 @@ use crate::arch::entry;
 use crate::arch::processor::time_stamp;
 use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
-use crate::{between_calls, capture as data, clock, serial};
+use crate::{between_calls, capture as data, clock, late_input, serial};
 
 /// To copy this many bytes takes long enough to be told apart from the call.
 const MUCH_INPUT: u64 = 512;
@@ -79,6 +79,7 @@ fn enter_unusually(context: &Context, call: &Call, flags: u8) -> u64 {
         let skips = |arena: ring::Arena| arena.control().skips(call.number);
         context.skips_contents.set(context.arena.get().is_some_and(skips));
     }
+    late_input::begin(context);
     let (now, stayed) = if context.clockless.get() {
         (clock::without_counter(context), 0)
     } else {
@@ -109,7 +110,10 @@ fn enter_at<const IS_UNUSUAL: bool>(context: &Context, call: &Call, flags: u8, n
     let head = Header::new(RecordKind::Enter, flags, number, nargs as u32).to_word();
     Stream::enter_record(context, head, now, call.args, nargs);
     if call.row.has_in {
-        data::copy_in(context, call.row, call.args);
+        match IS_UNUSUAL && context.late_input.is_open() {
+            true => data::copy_in_but_contents(context, call.row, call.args),
+            false => data::copy_in(context, call.row, call.args),
+        }
         // Of an exec it is said later, with all that we do before it.
         let is_much = context.chunk.position() - start >= MUCH_INPUT;
         if is_much && flags & enter_flag::NO_RETURN == 0 {
@@ -167,6 +171,9 @@ fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
         between_calls::after_call(context);
         time_stamp()
     };
+    if context.late_input.is_open() {
+        late_input::end(context, call, ret);
+    }
     exit_at(context, call, ret, word, now);
 }
 
@@ -183,7 +190,11 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     if !context.silent.get() {
         serial::take(context);
         between_calls::after_call(context);
-        record_exit(context, call, ret, watched::UNASKED, clock::now(context));
+        let now = clock::now(context);
+        if context.late_input.is_open() {
+            late_input::end(context, call, ret);
+        }
+        record_exit(context, call, ret, watched::UNASKED, now);
     }
     more();
     compiler_fence(Ordering::SeqCst);

@@ -57,6 +57,45 @@ pub fn copy_in(context: &Context, row: &Row, args: &[u64; 6]) {
     }
 }
 
+/// Copies the input memory of a call but for contents, which are copied when it has returned.
+#[cold]
+pub fn copy_in_but_contents(context: &Context, row: &Row, args: &[u64; 6]) {
+    for op in &row.ops[..usize::from(row.nops)] {
+        if matches!(op.dir, Dir::In | Dir::InOut) && !is_given(op) {
+            copy_op(context, op, args, None);
+        } else if op.has_room() {
+            context.room.set(room(context, op, args).unwrap_or(0));
+        }
+    }
+}
+
+/// Copies those contents, of which the call took so many bytes.
+#[cold]
+pub fn copy_contents(context: &Context, row: &Row, args: &[u64; 6], taken: u64) {
+    for op in row.ops[..usize::from(row.nops)].iter().filter(|op| is_given(op)) {
+        let at = args[usize::from(op.arg)];
+        let which = Which { arg: op.arg, index: 0, part: part::WHOLE, flags: 0, bulk: true };
+        let len = length(context, op.len, at, args, None).unwrap_or(0);
+        let (mode, max) = policy(context, which);
+        match op.how {
+            // Who writes the rest again and again copies each part once.
+            How::Bytes if at != 0 && mode == DataMode::Full && taken < len.min(max) => {
+                let words = [head(which, data_flag::CUT), len, taken];
+                Stream::record_with_bytes(context, &words, at, taken);
+            }
+            How::Iovec if at != 0 => {
+                copy_vector(context, Which { bulk: false, ..which }, at, len / 16, taken);
+            }
+            _ => copy_op(context, op, args, None),
+        }
+    }
+}
+
+/// Whether an argument points to contents that go in, or to what points to such.
+fn is_given(op: &Op) -> bool {
+    op.dir == Dir::In && (is_contents(op) || matches!(op.how, How::Msghdr | How::Mmsghdr))
+}
+
 /// Copies of the input memory the contents of buffers alone, or all but them.
 #[inline(never)]
 pub fn copy_in_part(context: &Context, row: &Row, args: &[u64; 6], contents: bool) {
@@ -355,6 +394,13 @@ fn cut_short(context: &Context, which: Which, pieces: &[[u64; 2]]) -> ([u64; 5],
     }
     let count = if flags & data_flag::HASH != 0 { 5 } else { 3 };
     ([head(which, flags), true_len, stored, hash as u64, (hash >> 64) as u64], count)
+}
+
+/// Whether of contents a hash is recorded, which takes as long.
+pub fn hashes(context: &Context) -> bool {
+    let which = Which { arg: 0, index: 0, part: part::WHOLE, flags: 0, bulk: true };
+    let (mode, max) = policy(context, which);
+    mode == DataMode::Hash || max != u64::MAX
 }
 
 fn policy(context: &Context, which: Which) -> (DataMode, u64) {

@@ -23,6 +23,7 @@ use crate::copied::Copied;
 use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
 use crate::hurry::Hurry;
+use crate::late_input::LateInput;
 use crate::lock::SpinLock;
 use crate::long_copies::LongCopies;
 use crate::shadow::Rings;
@@ -72,7 +73,9 @@ pub struct Context {
     pub chooses: Cell<bool>,
     /// Those of the open call are.
     pub skips_contents: Cell<bool>,
-    /// Either of these: calls do not begin as usual.
+    /// A call whose input is copied behind it.
+    pub late_input: LateInput,
+    /// Any of these: calls do not begin as usual.
     pub unusual: Cell<bool>,
     /// A page fault during a copy could not be handled now.
     pub fault_unsafe: Cell<bool>,
@@ -353,6 +356,7 @@ impl Context {
             stack_bytes,
             chooses,
             skips_contents,
+            late_input,
             unusual,
             fault_unsafe,
             copied,
@@ -405,6 +409,7 @@ impl Context {
         stack_bytes.set(0);
         chooses.set(false);
         skips_contents.set(false);
+        late_input.forget();
         unusual.set(false);
         fault_unsafe.set(false);
         copied.set(core::ptr::null());
@@ -464,9 +469,15 @@ impl Context {
     /// Sets whether the thread may not read the time stamp counter.
     pub fn set_clockless(&self, clockless: bool) {
         self.clockless.set(clockless);
+        self.update_unusual();
+    }
+
+    /// Updates `unusual`.
+    pub fn update_unusual(&self) {
         let is_serialised = course::is_serialised();
         let is_partial = self.stack_bytes.get() != 0 || self.chooses.get();
-        self.unusual.set(clockless || is_partial || is_serialised);
+        let is_late = self.late_input.is_expected();
+        self.unusual.set(self.clockless.get() || is_partial || is_serialised || is_late);
     }
 
     /// Sets the arena to record to.

@@ -61,6 +61,7 @@ mod between_calls;
 mod call;
 mod capture;
 mod clock;
+mod late_input;
 mod lost_calls;
 mod memory;
 mod operations;

@@ -36,8 +36,8 @@ use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{
-    asked, call, clock, course, deferred, looking, memory, requests, serial, sites, sys, tracing,
-    waiting,
+    asked, call, clock, course, deferred, late_input, looking, memory, requests, serial, sites,
+    sys, tracing, waiting,
 };
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
@@ -202,6 +202,7 @@ fn undo(context: &Context) {
         requests::cancel_exec(context);
     }
     if !context.silent.get() {
+        late_input::note_given_up(context);
         Stream::undo(context);
     }
 }

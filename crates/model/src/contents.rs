@@ -106,20 +106,21 @@ pub fn is_cut(data: &Data) -> bool {
     data.content.len() < data.true_len
 }
 
-/// Returns true if bytes that a call took are not stored, which is told by this result. What could not be read, it
-/// did not take.
-pub fn lacks_given(data: &[Data], ret: i64) -> bool {
+/// Returns true if bytes are not stored that went into a call. `taken`: how many did, if the result says it.
+pub fn lacks_given(data: &[Data], taken: Option<u64>) -> bool {
     let given = || data.iter().filter(|data| !is_out(data));
-    if given().any(|data| is_cut(data) && !is_fault(data)) {
-        return true;
-    }
-    let stored_of = |part: u8| {
-        let of_part = given().filter(|data| data.part == part).map(|data| data.content.len());
-        of_part.reduce(u64::saturating_add)
-    };
+    let Some(mut left) = taken else { return given().any(is_cut) };
     // Of a vector, the whole is its list of buffers.
-    let stored = stored_of(part::CONTENT).or_else(|| stored_of(part::WHOLE)).unwrap_or(0);
-    given().any(is_cut) && stored < u64::try_from(ret).unwrap_or(0)
+    let is_vector = given().any(|data| data.part == part::CONTENT);
+    let contents = given().filter(|data| (data.part == part::CONTENT) == is_vector);
+    for data in contents.filter(|data| is_vector || data.part == part::WHOLE) {
+        let wanted = data.true_len.min(left);
+        if data.content.len() < wanted {
+            return true;
+        }
+        left -= wanted;
+    }
+    false
 }
 
 /// Returns true if a flag of `syscalls::record::data_flag` is set.
@@ -134,4 +135,31 @@ pub fn strings(bytes: &[u8]) -> Vec<Vec<u8>> {
         all.pop();
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use syscalls::record::data_flag;
+
+    use super::*;
+
+    fn given(part: u8, flags: u8, true_len: u64, stored: usize) -> Data {
+        let content = Content::Inline(vec![0; stored]);
+        Data { part, flags, true_len, content, ..Data::default() }
+    }
+
+    #[test]
+    fn what_a_call_did_not_take_is_not_lacking() {
+        let whole = |true_len, stored| [given(part::WHOLE, 0, true_len, stored)];
+        assert!(!lacks_given(&whole(100, 100), Some(100)) && !lacks_given(&whole(100, 100), None));
+        assert!(lacks_given(&whole(100, 40), Some(41)) && lacks_given(&whole(100, 40), None));
+        assert!(!lacks_given(&whole(100, 40), Some(40)) && !lacks_given(&whole(100, 0), Some(0)));
+        assert!(!lacks_given(&[given(part::WHOLE, data_flag::OUT, 100, 0)], Some(50)));
+        let vector = |first, second| {
+            let list = given(part::WHOLE, 0, 32, 32);
+            [list, given(part::CONTENT, 0, 50, first), given(part::CONTENT, 0, 50, second)]
+        };
+        assert!(!lacks_given(&vector(50, 10), Some(60)) && lacks_given(&vector(50, 10), Some(61)));
+        assert!(lacks_given(&vector(40, 50), Some(41)) && !lacks_given(&vector(40, 0), Some(40)));
+    }
 }

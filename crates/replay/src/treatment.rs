@@ -469,7 +469,7 @@ impl Judge {
         if !classes.intersects(Classes::WRITE) {
             return;
         }
-        let fills = lacks_given(&call.data, ret);
+        let fills = lacks_given(&call.data, taken(said, ret));
         let copies = || moves_between_files(said) && self.is_vague(said, call, table);
         if fills || copies() {
             files(said, call, table).for_each(|file| self.gets_other_bytes(&file.path));
@@ -626,6 +626,11 @@ fn concerns_another_process(args: &[Arg], call: &Call) -> bool {
 /// Whether a mode is that of a device node.
 pub fn is_device(mode: u32) -> bool {
     matches!(mode & S_IFMT, S_IFCHR | S_IFBLK)
+}
+
+/// How many bytes a call moved, if its result says it.
+pub fn taken(said: &Said, ret: i64) -> Option<u64> {
+    (said.ret == syscalls::Ret::Size).then_some(u64::try_from(ret).unwrap_or(0))
 }
 
 /// Whether a call moves bytes from one descriptor to another: sendfile, splice, copy_file_range.

@@ -30,7 +30,9 @@ use crate::order::Index;
 use crate::outcome;
 use crate::resource::hash_of;
 use crate::scan::ANYWHERE;
-use crate::treatment::{Said, TRANSFER_MAX, Treatment, exchanges, is_directory_entries, is_stream};
+use crate::treatment::{
+    Said, TRANSFER_MAX, Treatment, exchanges, is_directory_entries, is_stream, taken,
+};
 
 /// Whether an operation's file has no descriptor that is known.
 fn has_no_number(said: &Said, call: &Call) -> bool {
@@ -191,7 +193,7 @@ impl Planner<'_> {
                 let may_block = stream || may_block(said);
                 let certainty = certainty
                     .weakened_if(names_unseen, Reason::Unseen)
-                    .weakened_if(stream && is_cut_short(call, ret), Reason::Filler);
+                    .weakened_if(stream && is_cut_short(said, call, ret), Reason::Filler);
                 let how = How { stream, may_block, certainty, scan, shared_table };
                 if self.again(index, event, call, said, (exit, ret), how, &links) {
                     let came_out = |arg| self.lines[index].came_out(arg);
@@ -334,7 +336,7 @@ impl Planner<'_> {
             }
             return;
         }
-        let cut_short = is_cut_short(call, ret);
+        let cut_short = is_cut_short(said, call, ret);
         if cut_short && said.row.classes.intersects(Classes::WRITE) {
             let table = self.world.descriptors(event.thread);
             if let Some(entry) = table.as_ref().and_then(|table| table.get(call.args[0] as i32)) {
@@ -626,8 +628,9 @@ fn note_offsets(said: &Said, call: &Call, ret: i64, step: &model::Step, table: &
 
 /// Whether the trace lacks some of the bytes that a call moves. Bytes from a pipe may then be
 /// filler, written by a call that the planner sees only later.
-fn is_cut_short(call: &Call, ret: i64) -> bool {
-    call.data.iter().any(|data| is_out(data) && is_cut(data)) || lacks_given(&call.data, ret)
+fn is_cut_short(said: &Said, call: &Call, ret: i64) -> bool {
+    let lacks_taken = || call.data.iter().any(|data| is_out(data) && is_cut(data));
+    lacks_given(&call.data, taken(said, ret)) || lacks_taken()
 }
 
 /// Size of the sets that capset takes.
