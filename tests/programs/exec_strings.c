@@ -8,6 +8,15 @@ static void letters(char *into, size_t len) {
     into[len] = 0;
 }
 
+// More strings than calls of other kinds have buffers.
+enum { MANY = 20000 };
+
+static int check_many(int argc, char **argv) {
+    CHECK(argc == MANY);
+    for (int i = 3; i < MANY; i++) CHECK(atoi(argv[i]) == i);
+    return 0;
+}
+
 static int check_strings(int argc, char **argv) {
     letters(argument, 1500);
     letters(variable, 2000);
@@ -19,6 +28,7 @@ static int check_strings(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     begin(argc, argv);
+    if (argc > 2 && strcmp(argv[2], "many") == 0) return check_many(argc, argv);
     if (argc > 2) return check_strings(argc, argv);
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -43,6 +53,18 @@ int main(int argc, char **argv) {
     pid = fork();
     if (pid == 0) {
         syscall(SYS_execveat, fd, "", args, variables, AT_EMPTY_PATH);
+        _exit(1);
+    }
+    CHECK_CHILD(pid);
+    static char numbers[MANY][8];
+    static char *many[MANY + 1];
+    for (int i = 0; i < MANY; i++) many[i] = (snprintf(numbers[i], 8, "%d", i), numbers[i]);
+    many[1] = argv[1];
+    many[2] = (char[]){"many"};
+    EXPECT("execve", ANY, TEXT("many"), TEXT("19999"));
+    pid = fork();
+    if (pid == 0) {
+        execve(self, many, variables);
         _exit(1);
     }
     CHECK_CHILD(pid);

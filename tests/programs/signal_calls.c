@@ -45,7 +45,11 @@ int main(int argc, char **argv) {
     stack_t stack = {.ss_sp = malloc(SIGSTKSZ), .ss_size = (size_t)SIGSTKSZ}, stack_before;
     CHECK(sigaltstack(&stack, &stack_before) == 0 && (stack_before.ss_flags & SS_DISABLE));
     EXPECT("sigaltstack", 0, TEXT("ss_size"));
+    static const char nothing[sizeof stack.ss_flags];
+    memset(&stack_before, 'x', sizeof stack_before);
     CHECK(sigaltstack(NULL, &stack_before) == 0 && stack_before.ss_sp == stack.ss_sp);
+    // Between its fields the kernel leaves nothing behind.
+    CHECK(memcmp((char *)&stack_before.ss_flags + sizeof nothing, nothing, sizeof nothing) == 0);
     CHECK(syscall(SYS_rt_sigaction, SIGKILL, &action, NULL, 8) == -1 && errno == EINVAL);
     EXPECT_ERRNO("rt_sigaction", EINVAL);
     CHECK(syscall(SYS_tgkill, getpid(), gettid(), 0) == 0);

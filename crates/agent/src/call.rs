@@ -9,7 +9,7 @@ use crate::arch::entry;
 use crate::arch::processor::time_stamp;
 use crate::context::{Context, NO_CALL};
 use crate::stream::Stream;
-use crate::{between_calls, capture as data, clock, late_input, serial};
+use crate::{between_calls, capture as data, clock, serial};
 
 /// To copy this many bytes takes long enough to be told apart from the call.
 const MUCH_INPUT: u64 = 512;
@@ -79,7 +79,10 @@ fn enter_unusually(context: &Context, call: &Call, flags: u8) -> u64 {
         let skips = |arena: ring::Arena| arena.control().skips(call.number);
         context.skips_contents.set(context.arena.get().is_some_and(skips));
     }
-    late_input::begin(context);
+    if context.late_input.is_expected() {
+        context.late_input.begin(context.open_place());
+        context.update_unusual();
+    }
     let (now, stayed) = if context.clockless.get() {
         (clock::without_counter(context), 0)
     } else {
@@ -172,9 +175,17 @@ fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
         time_stamp()
     };
     if context.late_input.is_open() {
-        late_input::end(context, call, ret);
+        copy_late_input(context, call, ret);
     }
     exit_at(context, call, ret, word, now);
+}
+
+/// Copies the input of the open call, which has returned this.
+#[cold]
+fn copy_late_input(context: &Context, call: &Call, ret: i64) {
+    data::copy_contents(context, call.row, call.args, ret.max(0) as u64);
+    context.late_input.forget();
+    context.update_unusual();
 }
 
 #[inline(always)]
@@ -192,7 +203,7 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
         between_calls::after_call(context);
         let now = clock::now(context);
         if context.late_input.is_open() {
-            late_input::end(context, call, ret);
+            copy_late_input(context, call, ret);
         }
         record_exit(context, call, ret, watched::UNASKED, now);
     }

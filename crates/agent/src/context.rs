@@ -22,7 +22,7 @@ use crate::chunk::Chunk;
 use crate::copied::Copied;
 use crate::cpu_time::CpuTime;
 use crate::flights::Flights;
-use crate::hurry::Hurry;
+use crate::hurry::{Hurry, Where};
 use crate::late_input::LateInput;
 use crate::lock::SpinLock;
 use crate::long_copies::LongCopies;
@@ -470,6 +470,11 @@ impl Context {
     pub fn set_clockless(&self, clockless: bool) {
         self.clockless.set(clockless);
         self.update_unusual();
+    }
+
+    /// Where the open call is made.
+    pub fn open_place(&self) -> Where {
+        [self.site.get(), self.frame().rsp.get()]
     }
 
     /// Updates `unusual`.

@@ -191,6 +191,7 @@ fn change_altstack(context: &Context, new: u64, old: u64, rsp: u64) -> i64 {
 }
 
 fn set_altstack(context: &Context, mut asked: AltStack, rsp: u64) -> i64 {
+    asked.padding = 0;
     if on_altstack(&context.altstack.get(), rsp) {
         return EPERM;
     }

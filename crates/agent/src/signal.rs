@@ -157,7 +157,7 @@ pub fn forced_by(
     }
 }
 
-pub const NO_ALTSTACK: AltStack = AltStack { sp: 0, flags: raw::SS_DISABLE, size: 0 };
+pub const NO_ALTSTACK: AltStack = AltStack { sp: 0, flags: raw::SS_DISABLE, padding: 0, size: 0 };
 
 pub fn on_altstack(alt: &AltStack, stack_pointer: u64) -> bool {
     alt.flags & raw::SS_AUTODISARM == 0 && lies_in(alt, stack_pointer)
@@ -176,7 +176,7 @@ pub fn shown_altstack(alt: &AltStack, stack_pointer: u64) -> AltStack {
     } else {
         0
     };
-    AltStack { flags: flags | alt.flags & raw::SS_AUTODISARM, ..*alt }
+    AltStack { flags: flags | alt.flags & raw::SS_AUTODISARM, padding: 0, ..*alt }
 }
 
 #[cfg(test)]
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_alternate_stack_is_shown_as_it_is_used() {
-        let alt = AltStack { sp: 0x1000, flags: 0, size: 0x2000 };
+        let alt = AltStack { sp: 0x1000, flags: 0, padding: 0, size: 0x2000 };
         assert!(!on_altstack(&alt, 0x1000) && on_altstack(&alt, 0x1001));
         assert!(on_altstack(&alt, 0x3000) && !on_altstack(&alt, 0x3001));
         assert_eq!(shown_altstack(&alt, 0x2000).flags, raw::SS_ONSTACK);

@@ -32,12 +32,13 @@ use crate::arch::{entry, entry_quiet, processor};
 use crate::context::{Context, NO_CALL, POSTPONED, SOME_WAIT, current};
 use crate::deliver::deliver;
 use crate::interrupted::{on_own_stack, set_after_call, set_at_site, set_before_entry};
+use crate::late_input::LONG_BYTES;
 use crate::signal::{Info, is_at_call, real_mask, si_code, signal_bit};
 use crate::signal_cases::{Case, case_of};
 use crate::stream::Stream;
 use crate::{
-    asked, call, clock, course, deferred, late_input, looking, memory, requests, serial, sites,
-    sys, tracing, waiting,
+    asked, call, capture, clock, course, deferred, looking, memory, requests, serial, sites, sys,
+    tracing, waiting,
 };
 
 /// What the agent sees of a call that a filter answers with SIGSYS.
@@ -202,8 +203,18 @@ fn undo(context: &Context) {
         requests::cancel_exec(context);
     }
     if !context.silent.get() {
-        late_input::note_given_up(context);
+        expect_late_input(context);
         Stream::undo(context);
+    }
+}
+
+/// Of a call that is given up while long input was copied, the input is copied behind it the next time.
+fn expect_late_input(context: &Context) {
+    let start = context.call_start.load(Ordering::Relaxed);
+    let is_long = context.chunk.position().saturating_sub(start) >= LONG_BYTES;
+    if start != NO_CALL && (is_long || capture::hashes(context)) {
+        context.late_input.expect(context.open_place());
+        context.update_unusual();
     }
 }
 

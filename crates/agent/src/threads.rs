@@ -40,5 +40,5 @@ pub fn install_altstack(context: &Context) {
 /// Returns the alternate stack that the kernel is to have.
 pub fn own_altstack(context: &Context) -> AltStack {
     let sp = context.area().altstack_address();
-    AltStack { sp, flags: 0, size: ALTSTACK_BYTES as u64 }
+    AltStack { sp, flags: 0, padding: 0, size: ALTSTACK_BYTES as u64 }
 }

@@ -27,6 +27,8 @@ pub struct Measured {
     pub different: u64,
     /// Why the run is no whole one, if so.
     pub incomplete: Option<String>,
+    /// Places where the recording lacks something, which took no time.
+    pub gaps: u64,
 }
 
 /// How long the calls of a name took in all.
@@ -68,6 +70,7 @@ impl Measured {
             outside_s: outside.map(|(recorded, counted)| [recorded, counted]),
             calls: changes(&said["latencies_ns"]),
             different: mismatches("return") + mismatches("data") + paths,
+            gaps: said["gaps"].as_u64().unwrap_or(0),
             incomplete: said["stopped"].as_str().map(String::from),
             ..Measured::default()
         })

@@ -33,8 +33,8 @@ pub(crate) use self::stream::Stream;
 
 /// Maximum stored bytes of one buffer. The kernel moves at most 2 GiB - 4 KiB in a call.
 const STORED_BYTES_MAX: u64 = 4 << 30;
-/// Maximum DATA records of a call: 8 for each of sendmmsg's 1,024 messages.
-const ITEMS_MAX: usize = 8192;
+/// Maximum DATA records of a call: an exec's path, 65,536 arguments, and as many strings of its environment.
+const ITEMS_MAX: usize = 1 + 2 * (64 << 10);
 /// Maximum blobs of a call.
 const IDS_MAX: usize = 96 << 10;
 /// Maximum IDENTITY records of a call.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use predict::Place;
 use predict::run::Means;
 use predict::{Configuration, Limits, Measured};
-use render::amounts::{show_size, show_time};
+use render::amounts::{counted, show_size, show_time};
 use render::escape::escaped;
 use render::json::{Json, text};
 use stats::same_device;
@@ -312,6 +312,13 @@ fn remarks(out: &mut dyn Write, one: &Prediction, all_match: bool) -> io::Result
         writeln!(out, "{name}: {different} results and files did not match the recording")?;
     }
     let Some(run) = median(&one.runs) else { return Ok(()) };
+    if run.gaps > 0 {
+        let gaps = counted(run.gaps, "gap", "gaps");
+        writeln!(
+            out,
+            "{name}: the recording has {gaps} (see `reenact info`): what is missing took no time"
+        )?;
+    }
     if different == 0 && !all_match {
         writeln!(out, "{name}: all results and files that were compared are as recorded")?;
     }
@@ -383,6 +390,7 @@ fn write(json: &mut Json<'_>, one: &Prediction) {
     optional(json, outside.map(|outside| outside[1]));
     json.key("different").uint(one.different());
     json.key("incomplete").optional_str(one.incomplete.as_deref());
+    json.key("gaps").uint(median(&one.runs).map_or(0, |run| run.gaps));
     json.key("changed").array(|json| {
         let run = median(&one.runs).into_iter();
         for (call, change) in run.flat_map(|run| run.changed_most(CHANGED_IN_JSON)) {

@@ -20,6 +20,8 @@ pub const AUDIT_ARCH_OLD: u32 = ptrace::AUDIT_ARCH_I386;
 pub struct AltStack {
     pub sp: u64,
     pub flags: u32,
+    /// What the program gets must hold nothing of ours.
+    pub padding: u32,
     pub size: u64,
 }
 
