@@ -23,7 +23,21 @@ static void end(const char *how) {
     _exit(0);
 }
 
+// Children that are killed before they have made a call, most of them.
+static int killed_at_once(void) {
+    for (int n = 0; n < 40; n++) {
+        int status, child = fork();
+        if (child == 0)
+            for (;;) getppid();
+        kill(child, n % 2 ? SIGKILL : SIGTERM);
+        waitpid(child, &status, 0);
+        printf("%d\n", status & 0x7f);
+    }
+    return 0;
+}
+
 int main(int count, char **words) {
+    if (strcmp(words[1], "at_once") == 0) return killed_at_once();
     if (count < 3) end(words[1]);
     // A child that somebody asks for, or nobody.
     int status = 0;

@@ -22,6 +22,9 @@ fn main() -> ExitCode {
         trials.add_for_both("who_was_killed_is_killed", None, |stage: &Stage, who| {
             ends(stage, who, &["killed", "child"], 0, "all as recorded")
         });
+        trials.add_for_both("who_was_killed_at_once_is_killed", None, |stage: &Stage, who| {
+            ends(stage, who, &["at_once"], 0, "all as recorded")
+        });
         trials.add_for_both("another_fault_is_found", None, |stage: &Stage, who| {
             let text = "recorded death by SIGSEGV, and there was death by SIGILL";
             ends(stage, who, &["illegal"], DIFFERENT, text)?;

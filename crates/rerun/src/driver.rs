@@ -668,6 +668,10 @@ impl<'a> Driver<'a> {
             let mut live = self.threads.iter_mut();
             let beyond = live.find_map(|(thread, live)| Some((*thread, live.asked.take()?)));
             if let Some((thread, asked)) = beyond {
+                if self.survey.unheard.contains(&self.recorded(thread)) {
+                    self.processes.end(asked.pid);
+                    continue;
+                }
                 let found = match asked.what {
                     What::Call { nr, args, .. } => raw(nr, &args),
                     _ => "a new program".into(),

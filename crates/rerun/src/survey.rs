@@ -88,6 +88,8 @@ pub struct Survey {
     pub signals: HashMap<u64, Vec<Info>>,
     /// Last threads of processes that ended otherwise than by a call: the numbers of their last calls.
     pub deaths: HashMap<u32, u64>,
+    /// Threads of such processes that made no call.
+    pub unheard: HashSet<u32>,
     /// Processes that ended by a fault of their own code.
     pub faults: HashMap<u32, Fault>,
     /// Threads of processes with several, of which one ran at a time.
@@ -176,6 +178,9 @@ impl Survey {
         if !changed.is_empty() {
             return Err(Refusal::Changed(changed));
         }
+        let unheard =
+            found.threads.iter().filter(|(_, (of, seq))| seq.is_none() && found.is_killed(*of));
+        let unheard = unheard.map(|(thread, _)| *thread).collect();
         let (deaths, faults) = found.deaths();
         let in_turn = found.threads.iter().filter(|(_, (of, _))| found.threaded.contains(of));
         let in_turn = in_turn.map(|(thread, _)| *thread).collect();
@@ -186,6 +191,7 @@ impl Survey {
         first.args = words.collect::<Option<_>>().ok_or_else(no_program)?;
         Ok(Survey {
             deaths,
+            unheard,
             faults,
             in_turn,
             first,
@@ -201,12 +207,17 @@ impl Survey {
 }
 
 impl Found {
+    fn is_killed(&self, process: u32) -> bool {
+        self.ended.contains(&process) && !self.leaving.contains(&process)
+    }
+
     /// Of each process that was killed, the thread that has made its last call; and those that were not killed.
     fn deaths(&self) -> (HashMap<u32, u64>, HashMap<u32, Fault>) {
         let mut last: HashMap<u32, (u32, u64)> = HashMap::new();
         for (thread, (process, seq)) in &self.threads {
-            let is_killed = self.ended.contains(process) && !self.leaving.contains(process);
-            if let (true, false, Some(seq)) = (is_killed, self.left.contains(thread), seq) {
+            if let (true, false, Some(seq)) =
+                (self.is_killed(*process), self.left.contains(thread), seq)
+            {
                 let known = last.entry(*process).or_insert((*thread, *seq));
                 if known.1 < *seq {
                     *known = (*thread, *seq);
