@@ -51,7 +51,7 @@ use fold::Fold;
 use staging::Staging;
 use tree::Name;
 
-pub use built::Built;
+pub use built::{Built, MadeUp};
 pub use copy::{Inode, copy};
 pub use error::ImageError;
 pub use ranges::Ranges;
@@ -134,5 +134,6 @@ pub fn build(
     }
     fold.staging.finish().map_err(|e| ImageError::write(b"/", e))?;
     let (seen_bytes, given_up) = (fold.seen.bytes, fold.seen.given_up);
-    Ok(Built { seen_bytes, given_up, unknown, untold, not_seen, ..built })
+    built.made_up.bytes = untold;
+    Ok(Built { seen_bytes, given_up, unknown, not_seen, ..built })
 }

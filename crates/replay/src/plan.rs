@@ -47,6 +47,7 @@ use trace::event::{Call, Event, EventKind, GapWhy, Outcome, ProcessState};
 use trace::{Sequenced, Trace};
 
 use crate::batch::{Action, Lane};
+use crate::image::MadeUp;
 use crate::log::Describe;
 use crate::mapped::{KeptStore, MappedFile};
 use crate::moves;
@@ -142,7 +143,7 @@ impl<'a> Planner<'a> {
         shared: &'a Shared,
         launch: &'a dyn Fn(&Arc<Lane>),
         trace: &'a Trace,
-        untold: HashSet<Vec<u8>>,
+        made_up: MadeUp,
         describe: Option<&'a Describe<'a>>,
     ) -> Planner<'a> {
         Planner {
@@ -150,7 +151,7 @@ impl<'a> Planner<'a> {
             launch,
             trace,
             world: World::following_mounts(),
-            judge: Judge::new(trace.preamble(), shared.options.privileged, untold),
+            judge: Judge::new(trace.preamble(), shared.options.privileged, made_up),
             lines: Vec::new(),
             free: Vec::new(),
             threads: BTreeMap::new(),

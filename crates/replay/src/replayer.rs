@@ -3,13 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use trace::Trace;
 
 use crate::actor;
 use crate::batch::Lane;
+use crate::image::MadeUp;
 use crate::jail::Proc;
 use crate::log::{self, Log};
 use crate::options::Options;
@@ -24,13 +24,12 @@ use crate::watch::who_waits;
 const DATA_BYTES_MAX: usize = 144 << 20;
 
 /// Replays a trace on the files that are here. The caller is in the jail, and ends it with
-/// everything in it when this returns. `untold` are names of open files for which the image may
-/// have filler; `proc` shows the jail's processes.
+/// everything in it when this returns. `made_up` is what of the files is; `proc` shows the jail's processes.
 pub fn replay(
     trace: &Trace,
     options: Options,
     space: Arc<Space>,
-    untold: HashSet<Vec<u8>>,
+    made_up: MadeUp,
     progress: &dyn Fn(u64),
     proc: Option<Proc>,
     wanted: Option<log::Wanted<'_>>,
@@ -52,7 +51,7 @@ pub fn replay(
             turns::go_last();
         }
     };
-    let mut planner = Planner::new(&shared, &launch, trace, untold, describe);
+    let mut planner = Planner::new(&shared, &launch, trace, made_up, describe);
     std::thread::scope(|scope| {
         scope.spawn(|| space.serve());
         // Closed even if the planner panics.

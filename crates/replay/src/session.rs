@@ -138,9 +138,9 @@ impl Session<'_> {
         }
         let privileged = self.options.privileged;
         let proc = self.proc.filter(|_| !space.answers_from_outside());
-        let untold = std::mem::take(&mut built.untold);
+        let made_up = std::mem::take(&mut built.made_up);
         findings.outcome =
-            replay(self.trace, self.options, space, untold, self.progress, proc, self.log);
+            replay(self.trace, self.options, space, made_up, self.progress, proc, self.log);
         let began = Instant::now();
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {

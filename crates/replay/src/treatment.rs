@@ -21,6 +21,7 @@ use trace::event::{Call, Data, Identity, Preamble};
 use model::realm;
 
 use crate::certainty::{Certainty, Reason};
+use crate::image::MadeUp;
 use contested::Contested;
 use file_names::FileNames;
 use outside::Outside;
@@ -125,15 +126,15 @@ pub struct Judge {
     contested: Contested,
     /// Streams shared with unrecorded processes.
     pub outside: Outside,
-    /// Files for which the image may have filler where the trace has only a hash.
-    untold: HashSet<Vec<u8>>,
+    /// What of the image is made up.
+    made_up: MadeUp,
     /// Knowledge counter: changes whenever something is learnt.
     learnt: u64,
 }
 
 impl Judge {
-    /// For a recording with this preamble; `untold` are names of files with filler in the image.
-    pub fn new(preamble: &Preamble, privileged: bool, untold: HashSet<Vec<u8>>) -> Judge {
+    /// For a recording with this preamble, and an image of which this is made up.
+    pub fn new(preamble: &Preamble, privileged: bool, made_up: MadeUp) -> Judge {
         let views = preamble.mounts.iter().filter_map(|line| view_of_the_kernel(line)).collect();
         Judge {
             privileged,
@@ -146,7 +147,7 @@ impl Judge {
             written_unseen: FileNames::default(),
             contested: Contested::default(),
             outside: Outside::default(),
-            untold,
+            made_up,
             learnt: 0,
         }
     }
@@ -379,7 +380,7 @@ impl Judge {
             .weakened_if(holds_other, Reason::Filler)
             .weakened_if(self.is_written_unseen(path), Reason::Unseen)
             .weakened_if(self.may_be_another(path), Reason::Names)
-            .weakened_if(self.untold.contains(path), Reason::HashOfFiller)
+            .weakened_if(self.made_up.bytes.contains(path), Reason::HashOfFiller)
     }
 
     /// Returns the names of all files with bytes that no call shows.
@@ -420,7 +421,7 @@ impl Judge {
 
     /// Whether the image may have filler where the trace has only a hash of what was read.
     fn is_untold(&self, description: &Description) -> bool {
-        self.untold.contains(&description.path)
+        self.made_up.bytes.contains(&description.path)
     }
 
     /// Knowledge counter: changes whenever cached properties of files may be outdated.
@@ -436,7 +437,22 @@ impl Judge {
 
     /// Whether one of the call's descriptors is a file for which the image may have filler.
     fn has_untold(&self, said: &Said, call: &Call, table: &DescriptorTable) -> bool {
-        !self.untold.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
+        !self.made_up.bytes.is_empty() && files(said, call, table).any(|file| self.is_untold(file))
+    }
+
+    /// Whether the call may tell how long the text of a link is that was made up.
+    fn tells_of_made_up_link(
+        &self,
+        said: &Said,
+        call: &Call,
+        table: &DescriptorTable,
+        paths: &[(u8, Vec<u8>)],
+    ) -> bool {
+        let links = &self.made_up.lengths;
+        let is_itself = |arg| syscalls::paths::means_link(call.nr, arg, &call.args);
+        !links.is_empty()
+            && (paths.iter().any(|(arg, path)| links.contains(path) && is_itself(*arg))
+                || files(said, call, table).any(|file| links.contains(&file.path)))
     }
 
     /// What it proves if a call's result differs, by the files that it concerns.
@@ -449,6 +465,7 @@ impl Judge {
     ) -> Certainty {
         Certainty::EXACT
             .weakened_if(self.is_vague(said, call, table), Reason::Filler)
+            .weakened_if(self.tells_of_made_up_link(said, call, table, paths), Reason::Filler)
             .weakened_if(self.has_unseen(said, call, table, paths), Reason::Unseen)
             .weakened_if(self.has_contested(said, call, table, paths), Reason::Names)
             .weakened_if(self.has_untold(said, call, table), Reason::HashOfFiller)

@@ -4,6 +4,14 @@ use crate::{BOTH, Work};
 
 pub const WORKS: &[Work] = &[
     Work {
+        name: "links_whose_texts_nobody_read",
+        who: BOTH,
+        needs: &["bash"],
+        given: "echo 1 > python3.11; ln -s python3.11 python3; ln -s python3 python; ln -s nowhere dangling",
+        script: "exec bash -c '[ -e python3 ] && [ -h python3 ] && [ -h python ] && cat python && [ -h dangling ]'",
+        left_out: &[],
+    },
+    Work {
         name: "links_whose_own_attributes_change",
         who: BOTH,
         needs: &["python3"],

@@ -14,7 +14,7 @@ use super::error::ImageError;
 use super::hidden::{self, HIDDEN};
 use super::left_out;
 use super::staging::{Staged, Staging};
-use super::tree::{Name, NodeId, NodeKind, Tree, lengthen};
+use super::tree::{Name, NodeId, NodeKind, Tree, absolute, lengthen};
 use crate::options::Fill;
 
 /// Name of the entry put into a directory that was not empty.
@@ -179,6 +179,11 @@ impl Assembly<'_> {
         let node = self.tree.node(id);
         // A text that was made up should at least be as long as the recorded one.
         let target = lengthen(node.target.clone().unwrap_or_default(), node.about.length);
+        if node.about.length.is_some_and(|length| length != target.len() as u64)
+            && let Some(path) = self.tree.path_at_first(id)
+        {
+            self.built.made_up.lengths.insert(absolute(&path));
+        }
         remove(above, name)?;
         rustix::fs::symlinkat(&target[..], above, name)?;
         self.built.links += 1;

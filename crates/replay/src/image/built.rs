@@ -29,8 +29,17 @@ pub struct Built {
     pub unknown: Unknown,
     /// Data that is missing in the trace although it has every call.
     pub not_seen: NotSeen,
-    /// Names of open files for which the image may have filler where the trace has only a hash.
-    pub untold: HashSet<Vec<u8>>,
+    /// What of the image is made up.
+    pub made_up: MadeUp,
+}
+
+/// What of an image is made up although calls have looked at it, by names.
+#[derive(Debug, Default)]
+pub struct MadeUp {
+    /// Open files that may have filler where the trace has only a hash.
+    pub bytes: HashSet<Vec<u8>>,
+    /// Links whose texts are longer or shorter than they were.
+    pub lengths: HashSet<Vec<u8>>,
 }
 
 impl Built {

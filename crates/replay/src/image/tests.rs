@@ -529,7 +529,7 @@ fn files_are_named_of_which_filler_was_read() {
     r.read_cut(7, b"", 8);
     let built = r.image().built;
     let mut untold: Vec<_> =
-        built.untold.iter().map(|path| path.escape_ascii().to_string()).collect();
+        built.made_up.bytes.iter().map(|path| path.escape_ascii().to_string()).collect();
     untold.sort();
     assert_eq!(untold, ["/w/moved", "/w/never"]);
 }

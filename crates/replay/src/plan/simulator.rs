@@ -9,8 +9,8 @@ mod player;
 mod reach;
 mod spelled;
 
+use crate::image::MadeUp;
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Planner;
@@ -89,7 +89,7 @@ fn plan(trace: &trace::Trace, rules: Rules) -> (Arc<Lane>, Outcome) {
     let shared = Shared::new(Options::default(), Host::default(), space(), 1_000_000_000, 0);
     let first = RefCell::new(Arc::default());
     let launch = |lane: &Arc<Lane>| *first.borrow_mut() = Arc::clone(lane);
-    let mut planner = Planner::new(&shared, &launch, trace, HashSet::new(), None);
+    let mut planner = Planner::new(&shared, &launch, trace, MadeUp::default(), None);
     planner.rules = rules;
     planner.run(&|_| {}).expect("the trace is sound");
     let mut outcome = Outcome::default();

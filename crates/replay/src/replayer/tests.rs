@@ -7,7 +7,7 @@ mod races;
 mod stuck;
 mod timed;
 
-use std::collections::HashSet;
+use crate::image::MadeUp;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn replayed(recording: &Recording) -> Outcome {
 }
 
 fn replayed_with(recording: &Recording, options: Options) -> Outcome {
-    super::replay(&recording.trace(), options, space(), HashSet::new(), &|_| {}, None, None)
+    super::replay(&recording.trace(), options, space(), MadeUp::default(), &|_| {}, None, None)
 }
 
 fn agrees(recording: &Recording) {
@@ -238,7 +238,7 @@ fn what_takes_nothing_of_the_disk_needs_no_room() {
     let disk = std::fs::File::open(dir.path()).expect("it is there");
     let space = Space::new(vec![disk.into()], None).expect("it tells what is free");
     let (options, space) = (Options::default(), Arc::new(space));
-    let outcome = super::replay(&r.trace(), options, space, HashSet::new(), &|_| {}, None, None);
+    let outcome = super::replay(&r.trace(), options, space, MadeUp::default(), &|_| {}, None, None);
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
     assert_eq!((outcome.verified, outcome.skipped.len()), (4, 1), "{:?}", outcome.mismatches);
 }

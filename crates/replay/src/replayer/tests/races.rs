@@ -545,7 +545,7 @@ fn no_calls_wait_in_a_circle() {
             &r.trace(),
             options,
             space(),
-            HashSet::new(),
+            MadeUp::default(),
             &|_| {},
             None,
             None,

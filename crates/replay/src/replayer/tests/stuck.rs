@@ -61,12 +61,12 @@ fn who_reads_what_never_comes_is_told() {
     let processes = OwnedFd::from(File::open("/proc").expect("it is mounted"));
     let proc = crate::jail::Proc { processes, desk: None };
     let begun = Instant::now();
-    let untold = HashSet::new();
+    let made_up = MadeUp::default();
     let outcome = crate::replayer::replay(
         &r.trace(),
         Options::default(),
         space(),
-        untold,
+        made_up,
         &|_| {},
         Some(proc),
         None,
@@ -101,9 +101,9 @@ fn who_leads_is_told() {
     let proc = crate::jail::Proc { processes, desk: None };
     let stuck_after = Duration::from_secs(1);
     let options = Options { gate: Some(gate), stuck_after, ..Options::default() };
-    let untold = HashSet::new();
+    let made_up = MadeUp::default();
     let outcome =
-        crate::replayer::replay(&r.trace(), options, space(), untold, &|_| {}, Some(proc), None);
+        crate::replayer::replay(&r.trace(), options, space(), made_up, &|_| {}, Some(proc), None);
     assert_eq!(leader.join().expect("it ends"), gate::Came::Stopped);
     assert!(matches!(outcome.stopped, Some(Stopped::Stuck(_))), "{:?}", outcome.stopped);
 }
@@ -128,9 +128,9 @@ fn calls_are_told_with_what_came_of_them() {
         let describe =
             |moment: &model::Moment<'_>, _: &mut dyn model::Contents| format!("{:?}", moment.seq);
         let wanted = Wanted { level, describe: &describe, write: &mut write };
-        let untold = HashSet::new();
+        let made_up = MadeUp::default();
         let options = Options::default();
-        crate::replayer::replay(&r.trace(), options, space(), untold, &|_| {}, None, Some(wanted));
+        crate::replayer::replay(&r.trace(), options, space(), made_up, &|_| {}, None, Some(wanted));
         lines.sort_by_key(|(seq, ..)| *seq);
         lines
     };
@@ -246,9 +246,9 @@ fn a_thread_that_did_not_say_that_it_ended_ends_with_its_process() {
 fn agrees_at_once(r: &Recording) {
     let describe = |_: &model::Moment<'_>, _: &mut dyn model::Contents| "x".repeat(TEXT_BYTES);
     let wanted = Wanted { level: Level::Mismatch, describe: &describe, write: &mut |_| Ok(()) };
-    let (trace, options, untold) = (r.trace(), Options::default(), HashSet::new());
+    let (trace, options, made_up) = (r.trace(), Options::default(), MadeUp::default());
     let wanted = Some(wanted);
-    let outcome = crate::replayer::replay(&trace, options, space(), untold, &|_| {}, None, wanted);
+    let outcome = crate::replayer::replay(&trace, options, space(), made_up, &|_| {}, None, wanted);
     assert!(outcome.stopped.is_none(), "{:?}", outcome.stopped);
     assert_eq!(outcome.mismatches.count(), 0, "{:?}", outcome.mismatches);
 }
