@@ -1,8 +1,11 @@
 //! Access to the stored bytes of captured buffers.
 
+use syscalls::abi::files::RESOLVE_IN_ROOT;
+use syscalls::by_number;
 use syscalls::record::part;
+use syscalls::shape::OpenFlags;
 use trace::Trace;
-use trace::event::{Content, Data};
+use trace::event::{Call, Content, Data};
 
 /// Source of the bytes behind a [`Content`].
 pub trait Contents {
@@ -89,6 +92,20 @@ pub fn piece(data: &[Data], arg: u8, part: u8, index: u16, out: bool) -> Option<
 /// Returns the captured memory of an argument, preferring the copy read after the call.
 pub fn latest(data: &[Data], arg: u8, part: u8, index: u16) -> Option<&Data> {
     piece(data, arg, part, index, true).or_else(|| piece(data, arg, part, index, false))
+}
+
+/// Whether a call that opens a file takes its directory for the root (RESOLVE_IN_ROOT).
+pub fn opens_in_root(call: &Call, contents: &mut dyn Contents) -> bool {
+    let Some(open @ OpenFlags::Struct { .. }) = by_number(call.nr.into()).and_then(|row| row.open)
+    else {
+        return false;
+    };
+    let resolve = open.resolve(|arg, at| {
+        let data = piece(&call.data, arg, part::WHOLE, 0, false)?;
+        let bytes = contents.read(&data.content, usize::from(at) + size_of::<u64>()).ok()?;
+        Some(u64::from_le_bytes(*bytes.get(usize::from(at)..)?.first_chunk()?))
+    });
+    resolve & RESOLVE_IN_ROOT != 0
 }
 
 /// Returns true if the memory was read after the call.

@@ -252,11 +252,16 @@ impl<'a> Look<'a> {
     fn paths(&mut self, step: &mut Step) {
         let mut dir = AT_FDCWD;
         let sees = self.world.has_views();
+        let in_root = crate::contents::opens_in_root(self.call, self.contents);
         for (arg, number) in self.shape.args.iter().zip(0u8..) {
             match arg.kind {
                 ArgKind::DirFd => dir = self.call.args[usize::from(number)] as i32,
                 ArgKind::Path => {
-                    let Some(text) = self.text(number, false) else { continue };
+                    let Some(mut text) = self.text(number, false) else { continue };
+                    if in_root {
+                        // No `..` leads out of it either.
+                        text = Cow::Owned(path::resolve(b"/", &text)[1..].to_vec());
+                    }
                     if sees {
                         self.place_path(number, dir, &text, step);
                         continue;

@@ -12,6 +12,27 @@ pub const WORKS: &[Work] = &[
         left_out: &[],
     },
     Work {
+        name: "paths_in_a_root_of_their_own",
+        who: BOTH,
+        needs: &["python3"],
+        given: "mkdir -p root/etc; echo inside > root/etc/passwd; ln -s /etc/passwd root/link; ln -s /etc root/absent",
+        script: r#"exec python3 -S - <<'END'
+import ctypes, os, struct
+kernel = ctypes.CDLL(None, use_errno=True)
+OPENAT2, IN_ROOT = 437, 16
+root = os.open("root", os.O_PATH)
+def inside(path):
+    how = struct.pack("QQQ", os.O_RDONLY, 0, IN_ROOT)
+    fd = kernel.syscall(OPENAT2, root, path, how, len(how))
+    return os.read(fd, 100) if fd >= 0 else ctypes.get_errno()
+assert inside(b"/etc/passwd") == inside(b"link") == inside(b"../../etc/passwd") == b"inside" + bytes([10])
+assert inside(b"/etc/group") == inside(b"absent/group") == inside(b"../../etc/hostname") == 2
+for name in ["/etc/passwd", "/etc/group"]:
+    open(name).read()
+END"#,
+        left_out: &[],
+    },
+    Work {
         name: "links_whose_own_attributes_change",
         who: BOTH,
         needs: &["python3"],

@@ -52,12 +52,14 @@ pub struct PathArg {
     base: Option<NodeId>,
     /// The file, if the path names a descriptor of the process itself.
     descriptor: Option<NodeId>,
+    /// That directory is the path's root.
+    in_root: bool,
 }
 
 impl PathArg {
     /// Returns another path with the same start.
     pub fn with_text(&self, text: Vec<u8>) -> PathArg {
-        PathArg { arg: self.arg, text, base: self.base, descriptor: None }
+        PathArg { arg: self.arg, text, base: self.base, descriptor: None, in_root: self.in_root }
     }
 }
 
@@ -422,6 +424,7 @@ impl<'a> Fold<'a> {
 
     fn paths(&mut self, asked: &mut Asked, step: &Step) {
         let mut directory = (AT_FDCWD, None);
+        let in_root = contents::opens_in_root(&asked.call, &mut self.stored);
         for (arg, number) in asked.args.iter().zip(0u8..) {
             match arg.kind {
                 ArgKind::DirFd => {
@@ -433,17 +436,19 @@ impl<'a> Fold<'a> {
                     let aside = step.aside.iter().find(|(arg, _)| *arg == number);
                     if let Some((_, text)) = aside {
                         let (text, base, descriptor) = (text.clone(), None, None);
-                        asked.paths.push(PathArg { arg: number, text, base, descriptor });
+                        let in_root = false;
+                        asked.paths.push(PathArg { arg: number, text, base, descriptor, in_root });
                         continue;
                     }
                     let Some(text) = self.text(&asked.call, number, false) else { continue };
-                    let base = if directory.0 == AT_FDCWD && text.first() != Some(&b'/') {
+                    let is_relative = in_root || text.first() != Some(&b'/');
+                    let base = if directory.0 == AT_FDCWD && is_relative {
                         self.working_directory(asked.thread, asked.root)
                     } else {
                         directory.1
                     };
                     let descriptor = self.named_descriptor(asked.thread, &text);
-                    asked.paths.push(PathArg { arg: number, text, base, descriptor });
+                    asked.paths.push(PathArg { arg: number, text, base, descriptor, in_root });
                 }
                 _ => {}
             }
@@ -476,7 +481,7 @@ impl<'a> Fold<'a> {
     /// Returns a path that is no argument of its own, as seen by the thread of a call.
     pub fn seen_by(&mut self, asked: &Asked, text: Vec<u8>) -> PathArg {
         let base = self.working_directory(asked.thread, asked.root);
-        PathArg { arg: u8::MAX, text, base, descriptor: None }
+        PathArg { arg: u8::MAX, text, base, descriptor: None, in_root: false }
     }
 
     /// Returns the file at a path reported by the kernel.
@@ -515,12 +520,13 @@ impl<'a> Fold<'a> {
         if path.text.is_empty() {
             return Ok(path.base.filter(|_| asked.takes_empty_path()).map(Spot::of));
         }
-        let absolute = path.text[0] == b'/';
+        let absolute = path.text[0] == b'/' && !path.in_root;
         if absolute && !crate::realm::is_real(&path::resolve(b"/", &path.text)) {
             return Ok(None);
         }
         let Some(base) = path.base.or(absolute.then_some(asked.root)) else { return Ok(None) };
-        let how = Walk { root: asked.root, follow, is_there, canonical: false };
+        let root = if path.in_root { base } else { asked.root };
+        let how = Walk { root, follow, is_there, canonical: false };
         let spot = self.tree.walk(base, &path.text, how)?;
         // A call that failed to change a name need not have checked the trailing slash.
         let is_sure = asked.success().is_some() || !asked.act.changes_names();

@@ -13,6 +13,8 @@ pub const AT_EMPTY_PATH: u64 = 0x1000;
 
 /// Bits of open's flags that say whether it reads, writes or both.
 pub const O_ACCMODE: u64 = 0o3;
+/// Of openat2: the directory is the root of the path.
+pub const RESOLVE_IN_ROOT: u64 = 0x10;
 /// Operation of fcntl: the flags of an open file.
 pub const F_GETFL: u64 = 3;
 /// Write only.
