@@ -60,13 +60,14 @@ pub(crate) fn memory(
         if data.content.len() < data.true_len {
             counts.not_compared += 1;
         }
-        let expected = contents.read(&data.content, BUFFER_MAX).map_err(Problem::Trace)?;
+        let names = row.map(|row| row.args_of(&call.args)).unwrap_or_default();
+        let argument = names.get(usize::from(data.arg));
+        let most = argument.map_or(BUFFER_MAX, |arg| arg.goes_in(BUFFER_MAX));
+        let expected = contents.read(&data.content, most).map_err(Problem::Trace)?;
         let found = memory.read(at, expected.len()).map_err(Problem::Memory)?;
         counts.compared += expected.len() as u64;
         let differs = expected.iter().zip(&found).position(|(a, b)| a != b);
         if let Some(first) = differs {
-            let names = row.map(|row| row.args_of(&call.args)).unwrap_or_default();
-            let argument = names.get(usize::from(data.arg));
             let piece = |all: &[u8]| all[first..].iter().take(SHOWN_MAX).copied().collect();
             return Err(Problem::Reason(Reason::Bytes {
                 name: row.map_or("", |row| row.name),

@@ -199,6 +199,20 @@ pub struct Arg {
     pub operand: Operand,
     /// The kernel also writes to it if the call fails: a size that would do, the time left.
     pub told_on_error: bool,
+    /// Of what goes in and comes out, only the head of a counted struct goes in.
+    pub head_goes_in: bool,
+}
+
+impl Arg {
+    /// Returns how many of these bytes of memory go in.
+    pub fn goes_in(&self, bytes: usize) -> usize {
+        match self.kind {
+            ArgKind::Buf(_, _, Len::Counted { head, .. }) if self.head_goes_in => {
+                bytes.min(usize::from(head))
+            }
+            _ => bytes,
+        }
+    }
 }
 
 /// Use of an argument by the call.

@@ -12,6 +12,19 @@ pub const WORKS: &[Work] = &[
         left_out: &[],
     },
     Work {
+        name: "numbers_of_terminals_closed_by_an_exec",
+        who: BOTH,
+        needs: &["python3"],
+        given: "echo 1 > file",
+        script: r#"exec python3 -S -c 'import fcntl, os, pty, socket
+FIONCLEX, FIOCLEX = 0x5450, 0x5451
+for fd in [*pty.openpty(), socket.socket().detach(), os.open("file", os.O_RDONLY)]:
+    for request in [FIONCLEX, FIOCLEX]:
+        fcntl.ioctl(fd, request)
+        assert fcntl.fcntl(fd, fcntl.F_GETFD) == (request == FIOCLEX)'"#,
+        left_out: &[],
+    },
+    Work {
         name: "paths_in_a_root_of_their_own",
         who: BOTH,
         needs: &["python3"],

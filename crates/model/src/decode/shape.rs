@@ -27,7 +27,13 @@ pub struct Shape {
 }
 
 const fn raw(name: &'static str) -> Arg {
-    Arg { name, kind: ArgKind::Hex, operand: Operand::ByType, told_on_error: false }
+    Arg {
+        name,
+        kind: ArgKind::Hex,
+        operand: Operand::ByType,
+        told_on_error: false,
+        head_goes_in: false,
+    }
 }
 
 /// Arguments of a call without a row.

@@ -70,10 +70,16 @@ impl Maker {
         }
     }
 
-    /// Prepares a call that accesses a pipe in its own way.
+    /// Prepares a call that accesses a pipe, or a descriptor's number, in its own way.
     pub(super) fn make_way(&mut self, call: &Call) {
         if call.act == Act::GivePages {
             self.copy_bytes(call);
+        } else if matches!(call.act, Act::SetCloseOnExec | Act::ClearCloseOnExec) {
+            // The number of a file that is not here is held by a placeholder, of which no ioctl knows.
+            let flags = if call.act == Act::SetCloseOnExec { libc::FD_CLOEXEC } else { 0 };
+            self.nr = libc::SYS_fcntl as u16;
+            self.values.set(1, Value::Number(libc::F_SETFD as usize));
+            self.values.set(2, Value::Number(flags as usize));
         } else if call.stream {
             let args = call.args.iter().enumerate();
             let fds = args.filter(|(_, arg)| matches!(arg.kind, ArgKind::Fd));

@@ -12,8 +12,9 @@ use crate::shape::{Arg, Gives, OpenFlags, Ret, Syscall};
 
 const AT_HANDLE_MNT_ID_UNIQUE: u64 = 1;
 /// Where it is too short, the kernel says how long it has to be.
-const HANDLE: Arg =
-    inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 }).told_on_error();
+const HANDLE: Arg = inout("handle", Struct(&l::FILE_HANDLE), Counted { at: 0, unit: 1, head: 8 })
+    .told_on_error()
+    .head_goes_in();
 
 /// The rows of this family.
 #[rustfmt::skip]

@@ -120,7 +120,7 @@ pub static VARIANTS: &[Variant] = &[
     request(0x40049409, "FICLONE", &[target("fd"), REQUEST, source("src_fd")]).replayed(REAL).does(Act::CloneFile),
     request(0x4020940d, "FICLONERANGE", &[target("fd"), REQUEST, in_struct("argp", &l::FILE_CLONE_RANGE)]).replayed(REAL).does(Act::CloneRange),
     request(0xc0189436, "FIDEDUPERANGE", &[fd("fd"), REQUEST, inout("argp", Struct(&l::FILE_DEDUPE_RANGE), Counted { at: 16, unit: 32, head: 24 })]).replayed(REAL),
-    request(0xc020660b, "FS_IOC_FIEMAP", &[fd("fd"), REQUEST, inout("argp", Struct(&l::FIEMAP), Counted { at: 24, unit: 56, head: 32 })]),
+    request(0xc020660b, "FS_IOC_FIEMAP", &[fd("fd"), REQUEST, inout("argp", Struct(&l::FIEMAP), Counted { at: 24, unit: 56, head: 32 }).head_goes_in()]),
     request(0x80086601, "FS_IOC_GETFLAGS", &[fd("fd"), REQUEST, out_struct("argp", &l::INODE_FLAGS)]),
     request(0x40086602, "FS_IOC_SETFLAGS", &[fd("fd"), REQUEST, in_struct("argp", &l::INODE_FLAGS)]),
     gets_int(0x80087601, "FS_IOC_GETVERSION"),

@@ -304,7 +304,7 @@ impl Variant {
 const MASK_32: u64 = 0xffff_ffff;
 
 const fn arg(name: &'static str, kind: ArgKind) -> Arg {
-    Arg { name, kind, operand: Operand::ByType, told_on_error: false }
+    Arg { name, kind, operand: Operand::ByType, told_on_error: false, head_goes_in: false }
 }
 
 impl Arg {
@@ -386,6 +386,10 @@ impl Arg {
     /// It is the user or group id for access to files.
     pub const fn for_files(self) -> Arg {
         self.used_as(Operand::FileId)
+    }
+    /// Only its head goes in.
+    pub const fn head_goes_in(self) -> Arg {
+        Arg { head_goes_in: true, ..self }
     }
     /// The kernel writes to it as well if the call fails.
     pub const fn told_on_error(self) -> Arg {
