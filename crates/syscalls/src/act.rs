@@ -110,6 +110,8 @@ pub enum Act {
     SetCloseOnExec,
     /// Has a descriptor kept by an exec.
     ClearCloseOnExec,
+    /// Returns how many bytes can be read.
+    TellQueued,
     /// Sets the flags of an open file.
     SetStatusFlags,
     /// Closes a descriptor.

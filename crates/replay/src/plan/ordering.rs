@@ -272,7 +272,7 @@ impl Planner<'_> {
     pub(super) fn order_by_queue(&mut self, index: Index, flow: Flow) {
         let queue = flow.queue;
         self.lines[index].claims.flow = Some(flow);
-        if flow.at.is_none() && flow.way != Way::OpensToPut {
+        if flow.at.is_none() && matches!(flow.way, Way::Takes | Way::Puts) {
             self.doubts.lose(queue);
         }
         let uses = |line: &Line| line.claims.flow.is_some_and(|flow| flow.queue == queue);
@@ -280,6 +280,7 @@ impl Planner<'_> {
         let flow_of = |other: &Index| Some((*other, self.lines[*other].claims.flow?));
         let flows: Vec<(Index, Flow)> = others.iter().filter_map(flow_of).collect();
         self.order_by_ends(index, flow, &flows);
+        self.doubt_counts(index, flow, &flows);
         let of_way = |way| flows.iter().copied().filter(move |(_, flow)| flow.way == way);
         if flow.way == Way::Takes {
             let mut readers: Vec<Index> = of_way(Way::Takes).map(|(reader, _)| reader).collect();
@@ -306,6 +307,19 @@ impl Planner<'_> {
             if self.doubts.are_mixed(queue, theirs.stretch()) {
                 self.lines[reader].weaken(Some(Reason::Raced));
             }
+        }
+    }
+
+    /// How many bytes are in a queue beside a call that moves some is chance.
+    fn doubt_counts(&mut self, index: Index, flow: Flow, others: &[(Index, Flow)]) {
+        let moves = |flow: &Flow| matches!(flow.way, Way::Takes | Way::Puts);
+        for (other, theirs) in others {
+            let tells = match (flow.way, theirs.way) {
+                (Way::Tells, _) if moves(theirs) => index,
+                (_, Way::Tells) if moves(&flow) => *other,
+                _ => continue,
+            };
+            self.lines[tells].weaken(Some(Reason::OnceAlone));
         }
     }
 

@@ -81,7 +81,7 @@ pub static VARIANTS: &[Variant] = &[
     gives_int(0x5418, "TIOCMSET"),
     gets_int(0x5419, "TIOCGSOFTCAR"),
     gives_int(0x541a, "TIOCSSOFTCAR"),
-    gets_int(0x541b, "FIONREAD").replayed(REAL),
+    gets_int(0x541b, "FIONREAD").replayed(REAL).does(Act::TellQueued),
     bare(0x541d, "TIOCCONS"),
     gives_int(0x5420, "TIOCPKT"),
     gives_int(0x5421, "FIONBIO").replayed(REAL).beside(BESIDE),

@@ -20,6 +20,8 @@ pub const ALL: Range<u64> = 0..u64::MAX;
 pub enum Way {
     Takes,
     Puts,
+    /// It told how many bytes there were.
+    Tells,
     /// It opened a FIFO to write: who reads does not meet the end from then on.
     OpensToPut,
 }
@@ -46,6 +48,10 @@ pub struct Flow {
 impl Flow {
     /// Of a call through the stream in its first argument, if it moves bytes only as it returns.
     pub fn of(said: &Said, call: &Call, ret: i64, description: &Rc<Description>) -> Option<Flow> {
+        if said.act == Act::TellQueued && ret == 0 && is_stream(description) {
+            let queue = queue_of(description, false);
+            return Some(Flow { queue, way: Way::Tells, at: None, len: 0 });
+        }
         let [reads, writes] =
             [Classes::READ, Classes::WRITE].map(|class| said.row.classes.intersects(class));
         if ret < 0 || reads == writes || !is_stream(description) || peeks(said, call) {

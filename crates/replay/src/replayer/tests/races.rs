@@ -411,6 +411,21 @@ fn the_end_of_a_fifo_is_met_before_the_next_one_opens_it_to_write() {
     is_verified(&r);
 }
 
+/// How many bytes are in a pipe while others are put there is chance.
+#[test]
+fn a_count_beside_a_write_proves_nothing() {
+    for (until, raced) in [(60, 1), (15, 0)] {
+        let mut r = threads_with_a_pipe();
+        r.by(2).call("ioctl", &[3, libc::FIONREAD, 1], &[(2, &9u32.to_le_bytes())], 0);
+        r.lasting(10 * MS, until * MS);
+        r.by(1).write(4, b"four");
+        r.lasting(20 * MS, 30 * MS);
+        r.in_order();
+        let outcome = replayed(&r);
+        assert_eq!((outcome.raced, outcome.mismatches.data), (raced, 1 - raced));
+    }
+}
+
 /// What is written to a pipe while its last reader leaves is read by nobody.
 #[test]
 fn a_pipe_whose_reader_leaves_takes_bytes_or_not() {
