@@ -578,8 +578,12 @@ impl World {
             if leads_elsewhere { elsewhere() } else { self.directory_at(&state.cwd[..]) };
         let mut files: Option<DescriptorTable> = None;
         for thread in self.tasks(state.process) {
+            let known = thread.cwd.borrow().path.clone();
+            // A directory that has lost its name is known by the one that it had.
+            let is_gone =
+                state.cwd.strip_suffix(b" (deleted)").is_some_and(|was| *was == known[..]);
             // With mounts followed, the fold's paths differ from the kernel's: keep them.
-            if !self.sees || thread.cwd.borrow().path.is_empty() {
+            if (!self.sees || known.is_empty()) && !is_gone {
                 let stays = !self.follows_mounts && thread.cwd.borrow().root.is_some();
                 let directory = if stays { elsewhere() } else { directory.clone() };
                 *thread.cwd.borrow_mut() = directory;

@@ -209,14 +209,17 @@ pub fn make_room(fd: i32) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) > 0 || widen_further(fd) }
 }
 
+/// Room of a socket, as the option has it; the kernel takes twice that, for its own part.
+const SOCKET_BYTES: libc::c_int = 1 << 20;
+
 /// Shrinks a new pipe, of which this is an end: all pipes of a user share one budget, which is left to those
-/// that need it. A socket gets as much room as it may have: the program may ask for it.
+/// that need it. A socket gets the room that a program may have asked for.
 pub fn size_end(fd: i32) {
     // SAFETY: the arguments are numbers; no memory is accessed.
     let is_pipe = unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, PIPE_BYTES_MIN) } != -1;
     if !is_pipe {
-        let most = libc::c_int::MAX / 2;
-        let (at, len) = ((&raw const most).cast(), size_of_val(&most) as libc::socklen_t);
+        let room = SOCKET_BYTES;
+        let (at, len) = ((&raw const room).cast(), size_of_val(&room) as libc::socklen_t);
         // SAFETY: the option is read from a variable of that length.
         unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, at, len) };
     }

@@ -12,6 +12,14 @@ pub const WORKS: &[Work] = &[
         left_out: &[],
     },
     Work {
+        name: "a_working_directory_that_is_removed",
+        who: BOTH,
+        needs: &["bash"],
+        given: "echo 1 > other",
+        script: "mkdir d; cd d; rmdir ../d; ls; ls ..; bash -c 'ls ..; cat ../other 2>/dev/null || true'",
+        left_out: &[],
+    },
+    Work {
         name: "numbers_of_terminals_closed_by_an_exec",
         who: BOTH,
         needs: &["python3"],

@@ -40,6 +40,9 @@ pub struct Seen {
     pub too_large: u64,
 }
 
+/// What /proc says behind the path of a file that has none any more.
+const DELETED: &[u8] = b" (deleted)";
+
 /// Longest path that is followed.
 const PATH_BYTES_MAX: usize = 8192;
 
@@ -470,7 +473,8 @@ impl<'a> Fold<'a> {
             return Some(self.tree.find(node));
         }
         let real = crate::realm::is_real(&directory.path);
-        if !real || directory.path.is_empty() || path::is_cut(&directory.path) {
+        let is_gone = directory.path.ends_with(DELETED);
+        if !real || directory.path.is_empty() || path::is_cut(&directory.path) || is_gone {
             return None;
         }
         let node = self.canonical(root, &directory.path, NodeKind::Directory).ok()??;
@@ -563,7 +567,7 @@ impl<'a> Fold<'a> {
     /// Returns the file at a path from /proc, if it is on a disk and not deleted.
     fn told(&mut self, path: &[u8], kind: NodeKind) -> Result<Option<NodeId>, ImageError> {
         let is_path = path.first() == Some(&b'/') && crate::realm::is_real(path);
-        if !is_path || path.ends_with(b" (deleted)") || path.starts_with(b"/memfd:") {
+        if !is_path || path.ends_with(DELETED) || path.starts_with(b"/memfd:") {
             return Ok(None);
         }
         self.canonical(NodeId::ROOT, path, kind)
