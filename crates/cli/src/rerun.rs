@@ -352,15 +352,17 @@ fn processors(trace: &Trace, here: &Preamble) -> Processors {
 
 /// Answers the program's calls.
 fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Message>) -> Done {
+    let mut lost = None;
     let mut show = |stream: Shown, bytes: &[u8]| {
         if is_quiet {
             return;
         }
-        // A reader that is gone does not change what the program does.
-        let _ = match stream {
+        let written = match stream {
             Shown::Output => io::stdout().write_all(bytes),
             Shown::Error => io::stderr().write_all(bytes),
         };
+        // That does not change what the program does.
+        lost = lost.take().or(written.err());
     };
     let began = Instant::now();
     let mut driver = Driver::new(setup, messages, &mut show);
@@ -378,7 +380,12 @@ fn answer(is_quiet: bool, trace: &Trace, setup: Setup<'_>, messages: Receiver<Me
         client: None,
         has_client: false,
     };
-    let _ = io::stdout().flush();
+    let flushed = io::stdout().flush();
+    // A reader that is gone wants no more.
+    let wanted = |error: &io::Error| error.kind() != io::ErrorKind::BrokenPipe;
+    if let Some(error) = lost.or(flushed.err()).filter(wanted) {
+        message::warn(&format!("the program's output is not all there: {error}"));
+    }
     done
 }
 

@@ -10,7 +10,7 @@ use stats::chains::Chains;
 use trace::Trace;
 use trace::event::{EventKind, Preamble};
 
-use super::standing::{Standing, spelled};
+use super::standing::{Standing, of_libraries, spelled};
 
 /// Number of calls before the one that differs which are shown.
 const BEFORE: usize = 6;
@@ -52,6 +52,9 @@ impl Scene {
             let standing = Standing::of(stood, &mut chains);
             if found.reason.is_of_program() {
                 evidence.extend(standing.untold(stood, &mut chains));
+                if evidence.is_empty() {
+                    evidence.extend(of_libraries(stood));
+                }
             }
             scene.stack = standing.lines();
         }

@@ -1,6 +1,6 @@
 //! Where a thread stood that left the recording: its callers, and what its code learns without a call.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -67,9 +67,7 @@ impl Standing {
         let mut told = Vec::new();
         for path in files.into_iter().take(FILES_MAX) {
             let file = Path::new(OsStr::from_bytes(path));
-            let fits =
-                fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_MAX);
-            let Some(bytes) = fits.then(|| fs::read(file).ok()).flatten() else { continue };
+            let Some(bytes) = code_of(file) else { continue };
             let Some(untold) = supervisor::untold(&bytes) else { continue };
             let is_own = path == exe && untold.has_interpreter;
             for (at, name) in untold.places {
@@ -91,6 +89,47 @@ impl Standing {
             format!("its code asks the processor, which no call gives: {}{more}", places.join(", "))
         })
     }
+}
+
+/// Libraries in every program, whose instructions for that measure their own start.
+const EVERYWHERE: [&str; 2] = ["libc.so", "ld-linux"];
+
+/// Which libraries that are mapped may have learnt something of the processor: they have returned from it, so that
+/// nothing shows whether they did.
+pub fn of_libraries(stood: &Stood) -> Option<String> {
+    let mut files: Vec<&[u8]> = Vec::new();
+    for line in stood.maps.split(|byte| *byte == b'\n') {
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        let (mode, path) = (words.nth(1).unwrap_or_default(), words.nth(3).unwrap_or_default());
+        let is_code = mode.starts_with(b"r-x") && path.starts_with(b"/");
+        if is_code && path != stood.exe.as_os_str().as_bytes() && !files.contains(&path) {
+            files.push(path);
+        }
+    }
+    let told = files.into_iter().take(FILES_MAX).filter_map(|path| {
+        let file = Path::new(OsStr::from_bytes(path));
+        let name = file.file_name()?.to_string_lossy();
+        if EVERYWHERE.iter().any(|begin| name.starts_with(begin)) {
+            return None;
+        }
+        let places = supervisor::untold(&code_of(file)?)?.places;
+        let kinds: BTreeSet<&str> = places.iter().map(|(_, kind)| *kind).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        (!kinds.is_empty()).then(|| format!("{} ({})", escaped(name.as_bytes()), kinds.join(", ")))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "perhaps a library that asks the processor, which no call gives: {}",
+            told.join(", ")
+        )
+    })
+}
+
+/// The bytes of a file of code that is not too large.
+fn code_of(file: &Path) -> Option<Vec<u8>> {
+    let fits = fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_MAX);
+    fits.then(|| fs::read(file).ok()).flatten()
 }
 
 /// A place in the program in a line.
