@@ -1,3 +1,4 @@
+// count: off
 // A timer that ticks faster than the input of a call can be copied: the call is made all the same, and recorded whole.
 #include "expect.h"
 #include <fcntl.h>
