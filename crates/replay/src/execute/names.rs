@@ -16,6 +16,8 @@ use crate::treatment::makes_name;
 struct Name {
     dir: RawFd,
     path: CString,
+    /// A link at its end is meant itself.
+    means_link: bool,
 }
 
 /// Whether an error can be caused by names alone.
@@ -32,9 +34,9 @@ impl Maker {
         match errno {
             libc::EEXIST => last.is_there(),
             libc::ENOTEMPTY => last.is_filled(),
-            _ if !makes_name(call.act, call.args) => !last.is_there(),
+            _ if !makes_name(call.act, call.args) => !last.is_found(),
             // If one path is made from another, either may be the reason.
-            _ => names.len() > 1 && !first.is_there() || !last.above().is_there(),
+            _ => names.len() > 1 && !first.is_found() || !last.above().is_there(),
         }
     }
 
@@ -55,7 +57,8 @@ impl Maker {
                     // SAFETY: the path was built by `prepare`; its memory has not been reused
                     // since.
                     let path = unsafe { value.text() };
-                    names.extend(path.map(|path| Name { dir, path: path.to_owned() }));
+                    let means_link = syscalls::paths::means_link(call.nr, at as u8, &call.values);
+                    names.extend(path.map(|path| Name { dir, path: path.to_owned(), means_link }));
                 }
                 _ => {}
             }
@@ -65,8 +68,17 @@ impl Maker {
 }
 
 impl Name {
+    /// Whether the name is there, if only as a link that leads nowhere.
     fn is_there(&self) -> bool {
-        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        self.leads_to_a_file(libc::AT_SYMLINK_NOFOLLOW)
+    }
+
+    /// Whether the call finds the file that it means by the name.
+    fn is_found(&self) -> bool {
+        self.leads_to_a_file(if self.means_link { libc::AT_SYMLINK_NOFOLLOW } else { 0 })
+    }
+
+    fn leads_to_a_file(&self, flags: i32) -> bool {
         // SAFETY: the path ends with a NUL.
         unsafe { libc::faccessat(self.dir, self.path.as_ptr(), libc::F_OK, flags) == 0 }
     }
@@ -97,6 +109,25 @@ impl Name {
         let end = path.len() - path.iter().rev().take_while(|&&c| c == b'/').count();
         let slash = path[..end].iter().rposition(|&c| c == b'/');
         let above = slash.map_or(&b"./"[..], |slash| &path[..=slash]);
-        Name { dir: self.dir, path: CString::new(above).unwrap_or_default() }
+        let path = CString::new(above).unwrap_or_default();
+        Name { dir: self.dir, path, means_link: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_there_and_leads_to_no_file() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::os::unix::fs::symlink("nowhere", dir.path().join("link")).expect("a link");
+        let path = CString::new(dir.path().join("link").as_os_str().as_bytes()).expect("no zeros");
+        let name = |means_link| Name { dir: libc::AT_FDCWD, path: path.clone(), means_link };
+        assert!(name(false).is_there() && !name(false).is_found());
+        assert!(name(true).is_there() && name(true).is_found());
+        assert!(name(true).above().is_found() && name(false).above().is_found());
     }
 }
