@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         });
         let missing = trials::missing(&["gdb"]);
         trials.add_for_both("gdb_sees_a_fault", missing, gdb);
+        trials.add_for_both("output_that_is_lost_is_told", None, lost_output);
         trials.add_for_both("streams_that_are_pipes_are_opened_again", None, pipes);
         Ok(())
     })
@@ -104,6 +105,17 @@ fn gdb(stage: &Stage, who: Who) -> Result<(), Complaint> {
     for wanted in ["SIGSEGV", "fault ()", "main ("] {
         ensure!(said.contains(wanted), "gdb has no {wanted}: {said}");
     }
+    Ok(())
+}
+
+/// The program's output cannot be written, which changes nothing of what it does.
+fn lost_output(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let trace = recorded(stage, &place, &["at_once"])?;
+    let mut rerun = place.command("sh");
+    rerun.args(["-c", "\"$0\" rerun \"$1\" >/dev/full"]).arg(&stage.reenact).arg(&trace);
+    let errors = place.run(&mut rerun)?.success("rerun")?.errors();
+    ensure!(errors.contains("output is not all there: No space left on device"), "{errors}");
     Ok(())
 }
 

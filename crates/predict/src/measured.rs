@@ -142,13 +142,13 @@ mod tests {
     fn a_replay_is_understood() {
         let text = r#"{"calls_s":1.5,"computed_ns":500000000,"answered_ns":50000000,"user_ns":9,"system_ns":200000000,
             "allocated_bytes":4096,"outside_recorded_ns":2000000000,"outside_ns":0,"mismatches":{"return":1,"data":2},
-            "final_state":{"different":1},"stopped":null,
+            "final_state":{"different":1},"stopped":null,"gaps":3,
             "latencies_ns":{"read":{"recorded":{"count":2,"sum":10},"replayed":{"count":2,"sum":90}},
             "getpid":{"recorded":{"count":5,"sum":10},"replayed":{"count":0,"sum":0}},
             "write":{"recorded":{"count":1,"sum":500},"replayed":{"count":1,"sum":100}}}}"#;
         let read = Measured::of_replay(text).unwrap();
         assert_eq!((read.seconds, read.user_s, read.system_s), (1.5, 0.5, 0.25));
-        assert_eq!((read.allocated_bytes, read.different), (4096, 4));
+        assert_eq!((read.allocated_bytes, read.different, read.gaps), (4096, 4, 3));
         assert_eq!(read.outside_s, Some([2.0, 0.0]));
         let most = read.changed_most(1);
         assert_eq!(most, [("write", Change { count: 1, recorded_ns: 500, here_ns: 100 })]);

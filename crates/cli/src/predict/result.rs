@@ -486,6 +486,19 @@ pub mod tests {
     }
 
     #[test]
+    fn what_the_recording_lacks_is_told() {
+        let told = |gaps| {
+            let mut one = prediction("ext4", &[]);
+            one.add(Ok(Measured { seconds: 1.0, gaps, ..Measured::default() }));
+            let mut out = Vec::new();
+            remarks(&mut out, &one, true).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(told(2).contains("the recording has 2 gaps"), "{}", told(2));
+        assert!(!told(0).contains("gap"), "{}", told(0));
+    }
+
+    #[test]
     fn times_within_the_spread_are_no_difference() {
         let said = remarks_of(&report(vec![
             prediction("ext4", &[2.0, 2.2, 2.4]),
