@@ -175,7 +175,8 @@ fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
         time_stamp()
     };
     if context.late_input.is_open() {
-        copy_late_input(context, call, ret);
+        record_exit::<true>(context, call, ret, word, now);
+        return context.phase.set(context.running.get());
     }
     exit_at(context, call, ret, word, now);
 }
@@ -190,7 +191,7 @@ fn copy_late_input(context: &Context, call: &Call, ret: i64) {
 
 #[inline(always)]
 fn exit_at(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
-    record_exit(context, call, ret, word, tsc);
+    record_exit::<false>(context, call, ret, word, tsc);
     context.phase.set(context.running.get());
 }
 
@@ -202,10 +203,10 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
         serial::take(context);
         between_calls::after_call(context);
         let now = clock::now(context);
-        if context.late_input.is_open() {
-            copy_late_input(context, call, ret);
+        match context.late_input.is_open() {
+            true => record_exit::<true>(context, call, ret, watched::UNASKED, now),
+            false => record_exit::<false>(context, call, ret, watched::UNASKED, now),
         }
-        record_exit(context, call, ret, watched::UNASKED, now);
     }
     more();
     compiler_fence(Ordering::SeqCst);
@@ -213,11 +214,14 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
 }
 
 #[inline(always)]
-fn record_exit(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
+fn record_exit<const IS_LATE: bool>(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
+    if IS_LATE {
+        copy_late_input(context, call, ret);
+    }
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
-    let since = between_calls::recorded(context, tsc, call.row.has_out);
+    let since = between_calls::recorded(context, tsc, IS_LATE || call.row.has_out);
     let head = Header::new(RecordKind::Exit, word, 0, since).to_word();
     Stream::short_record(context, head, tsc, ret as u64);
     count(context);
