@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         trials.add_for_both("as_its_own_clock_says", None, as_its_own_clock_says);
         trials.add_for_both("computed_again", None, computed_again);
         trials.add_for_both("of_all_threads_of_what_is_executed_again", None, of_all_threads);
+        trials.add_for_both("what_is_copied_behind_a_call", None, copied_behind_a_call);
         trials.add("not_wanted", Who::User, None, not_wanted);
         trials.add("info_says_by_what", Who::User, None, info_says_by_what);
         trials.add_for_both("calls_that_ask_take_their_time", None, calls_that_ask);
@@ -84,6 +85,36 @@ fn of_all_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
         // Of 20; that of a thread that has lost its CPU for the first time is not.
         ensure!(known.values().all(|number| *number >= 10), "{more:?}: {known:?}");
     }
+    Ok(())
+}
+
+/// Where signals come faster than the input of a call is copied, that is copied behind the call: not by the program,
+/// which takes as long for it.
+fn copied_behind_a_call(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = of_reruns(stage, "late_writes")?;
+    let trace = place.trace("late.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").arg(binary);
+    place.run(&mut record)?.success("record")?;
+    let mut show = place.command(&stage.reenact);
+    let shown = place.run(show.args(["show", "--json"]).arg(&trace))?.success("show")?.text();
+    let calls: Result<Vec<Value>, _> = shown.lines().map(serde_json::from_str).collect();
+    let calls = calls.map_err(|error| error.to_string())?;
+    // Of the calls from each of those up to the next.
+    let between = |from: &str| -> Vec<u64> {
+        let starts: Vec<usize> = (0..calls.len()).filter(|at| calls[*at]["call"] == from).collect();
+        let spans = starts.windows(2).map(|pair| &calls[pair[0] + 1..=pair[1]]);
+        let user_ns =
+            |calls: &[Value]| calls.iter().filter_map(|call| call["user_ns"].as_u64()).sum();
+        let mut sums: Vec<u64> = spans.map(user_ns).collect();
+        sums.sort_unstable();
+        sums
+    };
+    let (written, copied) = (between("getppid"), between("getpgrp"));
+    ensure!(written.len() == 4 && copied.len() == 4, "{written:?}, {copied:?}");
+    ensure!(copied[2] > 0, "no time is known: {copied:?}");
+    ensure!(written[2] * 4 < copied[2], "written in {written:?} ns, copied in {copied:?}");
     Ok(())
 }
 
