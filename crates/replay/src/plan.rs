@@ -63,6 +63,8 @@ use doubts::Doubts;
 use graph::Graph;
 use line::{Line, Spawned};
 use outside::{Kind, Outside};
+#[cfg(test)]
+pub use side_lanes::SIDE_LANES_MAX;
 use side_lanes::SideLanes;
 use submitted::{Ahead, Met};
 use tally::{AtHand, Tally};

@@ -2,6 +2,7 @@
 
 mod contested;
 mod file_names;
+mod file_types;
 mod inode_flags;
 mod outside;
 mod said;
@@ -24,6 +25,7 @@ use crate::certainty::{Certainty, Reason};
 use crate::image::MadeUp;
 use contested::Contested;
 use file_names::FileNames;
+use file_types::FileTypes;
 use outside::Outside;
 use said::{PLACEHOLDER, files};
 
@@ -112,8 +114,8 @@ pub struct Judge {
     views: HashSet<u64>,
     /// Paths that lead to kernel views or devices if a final link is followed.
     aliases: FileNames,
-    /// Names that stand for FIFOs.
-    fifos: FileNames,
+    /// Which names stand for FIFOs.
+    pub types: FileTypes,
     /// Files that the recording made immutable or append-only.
     guarded: FileNames,
     /// Files and pipes with bytes that no call shows.
@@ -140,7 +142,7 @@ impl Judge {
             privileged,
             views,
             aliases: FileNames::default(),
-            fifos: FileNames::default(),
+            types: FileTypes::default(),
             guarded: FileNames::default(),
             other_bytes: FileNames::default(),
             stored: FileNames::default(),
@@ -388,19 +390,6 @@ impl Judge {
         self.other_bytes.names()
     }
 
-    /// Whether a name stands for a FIFO.
-    pub fn is_fifo(&self, path: &[u8]) -> bool {
-        !self.fifos.is_empty() && self.fifos.has_now(path)
-    }
-
-    /// A call told whether a name stands for a FIFO.
-    pub fn told_of(&mut self, path: &[u8], is_fifo: bool) {
-        match is_fifo {
-            true => _ = self.fifos.add(path),
-            false => self.fifos.forget(path),
-        }
-    }
-
     /// Updates the tracked names after a call that changed names.
     pub fn learn_names(&mut self, said: &Said, call: &Call, paths: &[(u8, Vec<u8>)]) {
         let files = [
@@ -408,7 +397,6 @@ impl Judge {
             &mut self.stored,
             &mut self.written_unseen,
             &mut self.aliases,
-            &mut self.fifos,
             &mut self.guarded,
         ];
         for files in files {
@@ -417,6 +405,8 @@ impl Judge {
                 self.learnt += u64::from(files.learn_names(said.act, exchanges, paths));
             }
         }
+        let is_new = self.types.learn_names(said.act, || exchanges(said, call), paths);
+        self.learnt += u64::from(is_new);
     }
 
     /// Whether the image may have filler where the trace has only a hash of what was read.

@@ -102,7 +102,7 @@ impl Planner<'_> {
         if ret >= 0 {
             self.learn_fifos(said, call, &paths);
         }
-        let is_fifo = paths.last().is_some_and(|(_, path)| self.judge.is_fifo(path));
+        let is_fifo = paths.last().is_some_and(|(_, path)| self.judge.types.is_fifo(path));
         let (treatment, certainty, end, lock, flow, numbers) = {
             let Some(table) = self.world.descriptors(event.thread) else { return };
             if is_fifo {
@@ -347,7 +347,7 @@ impl Planner<'_> {
         let certainty = file
             .certainty
             .weakened_if(stream && cut_short, Reason::Filler)
-            .weakened_if(is_late(event), Reason::Raced);
+            .weakened_if(is_late(event) || self.was_put_off(index, event), Reason::Raced);
         let may_block = stream || file.unknown;
         let how = How { stream, may_block, certainty, scan: 0, shared_table: false };
         if !self.again(index, event, call, said, (exit, ret), how, &OwnLinks::default()) {

@@ -8,8 +8,10 @@ use super::claims::bytes::{Bytes, Does, common};
 use super::claims::queues::ALL;
 use crate::outcome::Doubt;
 
-/// Number of recent stretches kept.
+/// Number of stretches from which on a file has one only.
 const DOUBTS_MAX: usize = 64;
+/// Number of recent stretches kept.
+const FILES_MAX: usize = 4096;
 /// Number of recent renames kept.
 const RENAMES_MAX: usize = 64;
 /// Number of streams kept.
@@ -34,6 +36,7 @@ struct Stretch {
 const TWO_WROTE: &str = "two calls wrote the same bytes at a time";
 /// Why all of a file is in doubt, for users.
 pub const BY_ANOTHER: &str = "it was written through another process's descriptor";
+const WRITTEN_BEFORE: &str = "an operation was written to it later than it had been in flight";
 const PLACE_OPEN: &str = "it is not known where calls wrote it";
 /// Number of open files kept.
 const OFFSETS_MAX: usize = 1 << 16;
@@ -45,6 +48,14 @@ impl Stretch {
             && other.bytes.end <= self.bytes.end
             && (self.ends || !other.ends)
             && (!self.gone || other.gone)
+    }
+
+    /// Makes it cover another one, too, and all between them.
+    fn widen(&mut self, other: &Stretch) {
+        self.bytes = self.bytes.start.min(other.bytes.start)..self.bytes.end.max(other.bytes.end);
+        self.ends |= other.ends;
+        self.gone &= other.gone;
+        self.since = other.since;
     }
 }
 
@@ -117,6 +128,14 @@ impl Doubts {
         };
         let Some(bytes) = stretch.filter(|stretch| !stretch.is_empty()) else { return };
         self.remember(Stretch { file: a.file, bytes, ends, gone: false, why: TWO_WROTE, since: 0 });
+    }
+
+    /// An operation that writes is in flight, and will be planned where it was found completed.
+    pub fn put_off(&mut self, write: &Bytes) {
+        let bytes = write.stretch().unwrap_or(ALL);
+        let ends = write.appends();
+        let why = WRITTEN_BEFORE;
+        self.remember(Stretch { file: write.file, bytes, ends, gone: false, why, since: 0 });
     }
 
     /// Marks a whole file and its end as unknown.
@@ -192,7 +211,12 @@ impl Doubts {
             return;
         }
         self.stretches.retain(|other| !stretch.covers(other));
-        if self.stretches.len() == DOUBTS_MAX {
+        if self.stretches.len() >= DOUBTS_MAX
+            && let Some(other) = self.stretches.iter_mut().find(|it| it.file == stretch.file)
+        {
+            return other.widen(&stretch);
+        }
+        if self.stretches.len() >= FILES_MAX {
             let gone = self.stretches.iter().position(|stretch| stretch.gone);
             self.stretches.remove(gone.unwrap_or(0));
         }
@@ -326,6 +350,26 @@ mod tests {
 
     fn call(does: Does) -> Bytes {
         Bytes { file: 1, moves: None, does }
+    }
+
+    #[test]
+    fn no_doubt_is_forgotten_for_many_others() {
+        let mut doubts = Doubts::default();
+        let write = |at| call(Does::Writes { at: Some(at), len: 10 });
+        let read = |at| call(Does::Reads { at: Some(at), asked: 1, got: 1 });
+        for at in 0..1000 {
+            doubts.add(&write(at * 100), &write(at * 100));
+            doubts.lose_written(1000 + at);
+        }
+        assert!((0..1000).all(|at| doubts.concern(&read(at * 100 + 9))));
+        let other = |file| Bytes { file, ..read(0) };
+        assert!(
+            (1000..2000).all(|file| doubts.concern(&other(file))) && !doubts.concern(&other(5))
+        );
+        doubts.put_off(&write(1_000_000));
+        assert!(doubts.concern(&read(1_000_005)) && !doubts.concern(&read(1_000_010)));
+        doubts.settle(&call(Does::Writes { at: Some(0), len: 1_000_010 }), doubts.clock());
+        assert!(!doubts.concern(&read(5)) && !doubts.concern(&read(1_000_005)));
     }
 
     fn writes(at: u64, len: u64) -> Bytes {

@@ -16,13 +16,13 @@ impl Planner<'_> {
         for (arg, identity) in &call.identities {
             let named = paths.iter().find(|(of, _)| of == arg).map(|(_, path)| path);
             if let Some(path) = if *arg == RESULT { Some(last) } else { named } {
-                self.judge.told_of(path, is_fifo(identity.mode));
+                self.judge.types.told(path, is_fifo(identity.mode));
             }
         }
         if said.act == Act::MakeNode {
             let mut args = said.args.iter().zip(call.args);
             let mode = args.find(|(arg, _)| matches!(arg.kind, ArgKind::Mode));
-            self.judge.told_of(last, mode.is_some_and(|(_, mode)| is_fifo(mode as u32)));
+            self.judge.types.told(last, mode.is_some_and(|(_, mode)| is_fifo(mode as u32)));
         }
     }
 }

@@ -4,18 +4,22 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use model::operations::submitted;
 use model::{Contents, DescriptorTable, Stored};
 use syscalls::abi::tasks::{CLONE_FILES, CLONE_FS, CLONE_THREAD};
 use syscalls::layout::IO_URING_SQE;
 use syscalls::requests::{ENTRY_BYTES, Entry};
-use trace::event::{Call, EventKind, Outcome};
+use trace::event::{Call, Event, EventKind, Outcome};
 use trace::{Sequenced, Trace};
 
 use super::Planner;
+use super::claims::bytes::Bytes;
 use super::claims::numbers::Numbers;
 use super::line::Line;
 use super::side_lanes::{SIDE_LANES_MAX, SideLane, SideLanesOf};
 use crate::batch::Lane;
+use crate::certainty::Reason;
+use crate::moves;
 use crate::order::Index;
 use crate::treatment::{Said, said};
 
@@ -30,7 +34,10 @@ impl Planner<'_> {
         let thread = next.event.thread;
         let EventKind::Call(call) = &mut next.event.kind else { return false };
         let Some(said) = said(call) else { return false };
-        let Some(lane) = self.side_lane(thread, call.args[0] as i32, tsc) else { return false };
+        let Some(lane) = self.side_lane(thread, call.args[0] as i32, tsc) else {
+            self.put_off(thread, call);
+            return false;
+        };
         // From here on it is a call of the lane, which ended when it was found completed.
         if let Outcome::Returned { exit_tsc, .. } = &mut call.outcome {
             *exit_tsc = found;
@@ -47,6 +54,32 @@ impl Planner<'_> {
             self.lines[lane].claims.uses = Some(fd);
         }
         true
+    }
+
+    /// An operation that is planned where it was found may have been made before what is planned until then.
+    fn put_off(&mut self, thread: u32, call: &Call) {
+        let moves = moves::of_call(call.nr).filter(|moves| moves.writes);
+        let maker = self.threads.get(&thread).copied();
+        let (Some(moves), Some(maker), Some(ret)) = (moves, maker, call.success()) else { return };
+        let fd = call.args[0] as i32;
+        let Some(file) = self.file(maker, thread, fd).filter(|file| file.here && !file.stream)
+        else {
+            return;
+        };
+        let opened = (file.hash, file.opened, self.appends(maker, fd));
+        self.doubts.put_off(&Bytes::moved(moves, call, ret, opened, || None));
+        let looks =
+            |line: &Line| line.claims.bytes.is_some_and(|it| it.file == file.hash && it.looks());
+        for line in self.others_open_that(maker, looks) {
+            self.lines[line].weaken(Some(Reason::Raced));
+        }
+    }
+
+    /// Whether a call of this lane is an operation that was submitted before.
+    pub(super) fn was_put_off(&self, index: Index, event: &Event) -> bool {
+        let options = &self.shared.options;
+        let sorts = options.in_flight && options.overlap;
+        sorts && self.threads.get(&event.thread) == Some(&index) && submitted(event).is_some()
     }
 
     /// Returns a free lane with the descriptors of a thread, if the file is one whose transfers end by

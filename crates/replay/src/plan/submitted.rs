@@ -47,6 +47,7 @@ impl Read {
 
 /// A call that submits operations.
 struct Submitter {
+    thread: u32,
     enter: u64,
     exit: u64,
     /// Those of its operations that were not read yet.
@@ -185,12 +186,14 @@ impl Ahead {
             (operations_of(event), call.outcome)
         {
             let exit = exit_tsc.max(event.tsc);
-            self.submitters.push_back(Submitter { enter: event.tsc, exit, left: count });
+            let thread = event.thread;
+            self.submitters.push_back(Submitter { thread, enter: event.tsc, exit, left: count });
         }
         let Some(at) = submitted(event) else { return self.queue.push_back(Read::Event(next)) };
-        let mut those = self.submitters.iter_mut();
-        let its = those.find(|one| one.left > 0 && one.enter <= at && at <= one.exit);
-        if let Some(submitter) = its {
+        // Of several at a time, most likely that of the thread that has found it completed.
+        let those = self.submitters.iter_mut();
+        let may_be = those.filter(|one| one.left > 0 && one.enter <= at && at <= one.exit);
+        if let Some(submitter) = may_be.min_by_key(|one| (one.thread != event.thread, one.exit)) {
             submitter.left -= 1;
         }
         let Some(seq) = next.seq else { return self.queue.push_back(Read::Event(next)) };

@@ -25,7 +25,9 @@ impl Planner<'_> {
             return Some(known.file);
         }
         let stream = is_stream(description);
-        let is_told = stream || description.identity.is_some();
+        let is_told = stream
+            || description.identity.is_some()
+            || self.judge.types.is_no_fifo(&description.path);
         let file = File {
             here: self.judge.is_here(description),
             taken: description.origin == Origin::Taken,

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::plan::SIDE_LANES_MAX;
 
 const OPERATIONS: [&str; 2] = ["aio", "io_uring"];
 /// The flag of an entry that the next one waits for.
@@ -30,9 +31,21 @@ fn submit(r: &mut Recording, name: &str, count: u64, at: u64) {
 }
 
 /// An operation on the file with these bytes at this place, submitted and found completed then.
-fn moves(r: &mut Recording, name: &str, bytes: &[u8], at: u64, (submitted, found): (u64, u64)) {
+fn moves(r: &mut Recording, name: &str, bytes: &[u8], at: u64, when: (u64, u64)) {
+    moves_by(r, 5, name, bytes, at, when);
+}
+
+/// Likewise by this descriptor.
+fn moves_by(
+    r: &mut Recording,
+    fd: u64,
+    name: &str,
+    bytes: &[u8],
+    at: u64,
+    (submitted, found): (u64, u64),
+) {
     let len = bytes.len();
-    r.call(name, &[5, 1, len as u64, at], &[(1, bytes)], len as i64);
+    r.call(name, &[fd, 1, len as u64, at], &[(1, bytes)], len as i64);
     r.in_flight(submitted * MS, found * MS);
 }
 
@@ -78,6 +91,43 @@ fn who_was_found_first_may_have_been_last() {
         moves(&mut r, read(way), b"new", 0, (11, 50));
         moves(&mut r, write(way), b"new", 0, (12, 60));
         needs_to_be_in_flight(&mut r, &dir);
+    }
+}
+
+/// Only the first use of a file tells what it is.
+#[test]
+fn what_was_opened_once_more_is_known() {
+    for way in OPERATIONS {
+        let (mut r, dir) = with_a_file(b"old bytes");
+        let path = dir.path().join("file");
+        r.by(1).open(path.to_str().expect("text"), O_RDWR, 7);
+        submit(&mut r, way, 1, 10);
+        moves_by(&mut r, 7, read(way), b"old", 0, (11, 60));
+        r.call("pwrite64", &[6, 1, 3, 0], &[(1, b"new")], 3);
+        r.lasting(30 * MS, 40 * MS);
+        needs_to_be_in_flight(&mut r, &dir);
+    }
+}
+
+/// There are no more lanes: where it was found it proves nothing.
+#[test]
+fn what_is_planned_where_it_was_found_proves_nothing() {
+    for (moved, bytes, beside, seen) in
+        [("aio:PREAD", b"old", "pwrite64", b"abc"), ("aio:PWRITE", b"new", "pread64", b"new")]
+    {
+        let (mut r, _dir) = with_a_file(b"old bytes");
+        let many = SIDE_LANES_MAX as u64;
+        submit(&mut r, "aio", many + 1, 10);
+        for _ in 0..many {
+            moves(&mut r, "aio:PREAD", b"bytes", 4, (11, 60));
+        }
+        moves(&mut r, moved, bytes, 0, (12, 61));
+        r.call(beside, &[6, 1, 3, 0], &[(1, seen)], 3);
+        r.lasting(30 * MS, 40 * MS);
+        r.in_order();
+        let outcome = replayed(&r);
+        let wrong = outcome.mismatches.returned + outcome.mismatches.data;
+        assert_eq!((wrong, outcome.unverified), (0, 1), "{:?}", outcome.mismatches);
     }
 }
 
