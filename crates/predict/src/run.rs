@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::configuration::{Configuration, Limits};
+use crate::configuration::{Configuration, Limits, Place};
 use crate::ground::Ground;
 use crate::group::{self, Controllers, Group};
 use crate::measured::Measured;
@@ -371,8 +371,13 @@ fn died(stand: &Stand<'_>, what: &str, status: ExitStatus, told: &File) -> Error
     }
     let said = told.try_clone().map(text).unwrap_or_default();
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    let said = lines[lines.len().saturating_sub(3)..].join("; ");
-    Error::Failed(format!("{what} failed ({status}): {said}"))
+    let last = &lines[lines.len().saturating_sub(3)..];
+    let said = if last.is_empty() { "it said nothing".into() } else { last.join("; ") };
+    let place = match &stand.configuration.place {
+        Place::Fresh(_) => format!(" on a disk image of {} bytes", stand.job.image_bytes),
+        Place::Tmpfs | Place::Directory(_) | Place::Image(_) => String::new(),
+    };
+    Error::Failed(format!("{what} failed{place} ({status}): {said}"))
 }
 
 /// A file without a name, for what a run prints: it never waits for a reader.

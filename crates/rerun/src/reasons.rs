@@ -1,7 +1,7 @@
 //! Why a program may leave its recording: what can be seen of it.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use render::escape::escaped;
@@ -13,6 +13,8 @@ use crate::memory::Memory;
 const MAPS_MAX: u64 = 16 << 20;
 /// Maximum number of bytes of a stack that a program begins with.
 const BEGINNING_MAX: u64 = 1 << 20;
+/// A limit of open files below this was lowered on purpose: 1024 is usual.
+const FILES_WANTED: u32 = 256;
 /// Who has a CPU for this part of the time computes.
 const COMPUTES: f64 = 0.1;
 
@@ -73,6 +75,20 @@ pub(crate) fn why_stuck(seconds: u64, had: Duration) -> String {
     }
 }
 
+/// Why there may have been too few descriptors, by /proc/PID/limits: what answers the program has some as well.
+pub(crate) fn why_too_few_files(limits: io::Result<String>) -> Option<String> {
+    let limits = match limits {
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
+            return Some("no more files may be open here (ulimit -n)".into());
+        }
+        limits => limits.ok()?,
+    };
+    let most = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let most: u32 = most.split_whitespace().next()?.parse().ok()?;
+    (most < FILES_WANTED)
+        .then(|| format!("perhaps that only {most} files may be open here (ulimit -n)"))
+}
+
 /// What /proc says of the memory of a process.
 pub(crate) fn maps(pid: i32) -> Option<Vec<u8>> {
     let mut text = Vec::new();
@@ -109,6 +125,20 @@ mod tests {
             2000-3000 rw-p 00000000 08:01 78   /lib/a\n3000-4000 r--s 00000000 08:01 79   /lib/b\n\
             4000-5000 rw-s 00000000 00:01 80   /SYSV00000000 (deleted)\nnothing\n";
         assert_eq!(writable_shared(text).collect::<Vec<_>>(), [b"00:01 77"]);
+    }
+
+    #[test]
+    fn few_open_files_are_a_reason() {
+        let told = |most: &str| {
+            why_too_few_files(Ok(format!(
+                "Max processes  9  9\nMax open files   {most}  4096  files\n"
+            )))
+        };
+        assert!(told("20").is_some_and(|text| text.contains("only 20 files")));
+        assert_eq!([told("1024"), told("unlimited")], [None, None]);
+        let none = why_too_few_files(Err(io::Error::from_raw_os_error(libc::EMFILE)));
+        assert!(none.is_some_and(|text| text.contains("no more files")));
+        assert_eq!(why_too_few_files(Err(io::Error::from_raw_os_error(libc::ENOENT))), None);
     }
 
     #[test]

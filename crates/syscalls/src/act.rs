@@ -66,6 +66,8 @@ pub enum Act {
         /// The call waits until the range is free.
         waits: bool,
     },
+    /// Tells whether another process has a lock on a range of a file.
+    AskRecordLock,
     /// Returns the target of a link.
     ReadLink,
     /// Executes a file.

@@ -15,7 +15,7 @@ use super::Planner;
 use super::claims::Claims;
 use super::claims::bytes::{Bytes, at_end};
 use super::claims::listings::Listing;
-use super::claims::locks::Does;
+use super::claims::locks::{Does, Lock};
 use super::claims::names::Names;
 use super::claims::numbers::Numbers;
 use super::claims::queues::{Flow, Way, written_through};
@@ -113,8 +113,10 @@ impl Planner<'_> {
             let certainty = self.judge.certainty(said, call, &table, &paths);
             self.judge.learn_filled(said, call, ret, &table);
             let file = table.get(call.args[0] as i32).filter(|_| self.others_matter());
-            let locked = file.filter(|_| lock.is_some());
-            let lock = locked.map(|entry| hash_of(&entry.description.path));
+            let lock = file.zip(lock).map(|(entry, does)| {
+                let file = hash_of(&entry.description.path);
+                Lock { file, does }
+            });
             let mut opened = step.gives().filter(|_| is_fifo && self.others_matter());
             let flow = match opened.next() {
                 Some((_, fifo)) => Flow::of_open(said, &fifo.description),

@@ -9,6 +9,7 @@ pub mod numbers;
 pub mod queues;
 
 use bytes::Bytes;
+use locks::Lock;
 use names::Names;
 use numbers::Numbers;
 use queues::Flow;
@@ -24,8 +25,8 @@ pub struct Claims {
     pub copies_to: Option<u64>,
     /// The clock of doubts when it began.
     pub doubts: u64,
-    /// The lock of a file: hash of the path.
-    pub lock: Option<u64>,
+    /// What it does with the locks of a file.
+    pub lock: Option<Lock>,
     /// Bytes that it moved through a pipe or socket pair.
     pub flow: Option<Flow>,
     /// Numbers of its descriptor table that it opened or closed.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Planner;
 use super::claims::Claims;
 use super::claims::bytes::{Bytes, Does};
+use super::claims::locks::{self, Lock};
 use super::claims::names::Names;
 use super::claims::queues::{Flow, Way};
 use super::conflict::{First, Leaves, Overlap, Rule, bytes, names};
@@ -253,9 +254,26 @@ impl Planner<'_> {
     }
 
     /// Orders calls that got a lock of one file: otherwise two tasks can deadlock.
-    fn order_by_lock(&mut self, index: Index, lock: Option<u64>) {
+    fn order_by_lock(&mut self, index: Index, lock: Option<Lock>) {
         let Some(lock) = lock else { return };
-        let mut others = self.others_open_that(index, |line| line.claims.lock == Some(lock));
+        let its = |line: &Line| line.claims.lock.filter(|other| other.file == lock.file);
+        for other in self.others_open_that(index, |line| its(line).is_some()) {
+            let Some(theirs) = its(&self.lines[other]) else { continue };
+            match () {
+                () if lock.is_told_beside(theirs) => {
+                    self.lines[index].weaken(Some(Reason::OnceAlone));
+                }
+                () if theirs.is_told_beside(lock) => {
+                    self.lines[other].weaken(Some(Reason::OnceAlone));
+                }
+                () => {}
+            }
+        }
+        let gets = |lock: Lock| lock.does == locks::Does::Gets;
+        let mut others = match gets(lock) {
+            true => self.others_open_that(index, |line| its(line).is_some_and(gets)),
+            false => Vec::new(),
+        };
         self.nearest_first(index, &mut others);
         if let Some(rule) = self.rules.of(Overlap::TwoLocked) {
             others.iter().for_each(|other| _ = self.follow_rule(rule, index, *other));

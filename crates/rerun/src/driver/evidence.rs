@@ -12,7 +12,7 @@ use super::Driver;
 use crate::divergence::{Divergence, Ending, Reason, Stood};
 use crate::live::Asked;
 use crate::memory::Memory;
-use crate::reasons::{maps, why_stuck, writable_shared};
+use crate::reasons::{maps, why_stuck, why_too_few_files, writable_shared};
 
 /// Maximum number of bytes of a stack, and how many are read at a time.
 const STACK_MAX: usize = 1 << 20;
@@ -51,6 +51,9 @@ impl Driver<'_> {
         found.stood = self.stood(found.thread).map(Box::new);
         if let Some(text) = found.stood.as_ref().and_then(|stood| self.shared(stood)) {
             found.evidence.push(text);
+        }
+        if found.evidence.is_empty() {
+            found.evidence.extend(why_too_few_files(fs::read_to_string("/proc/self/limits")));
         }
     }
 

@@ -1,5 +1,5 @@
 //! File locks. Overlapping calls get locks of one file in the order in which they returned,
-//! otherwise two tasks can deadlock.
+//! otherwise two tasks can deadlock. What a call is told that asks beside them is chance.
 
 use model::Contents;
 use model::contents::piece;
@@ -16,6 +16,10 @@ use crate::treatment::Said;
 pub enum Does {
     /// Acquires it.
     Gets,
+    /// Releases it, or closes the file and may release it so.
+    Releases,
+    /// Asks whether another process has it.
+    Asks,
     /// Did not get it. Not tried again: it could succeed now, or wait forever.
     Fails {
         /// It released its previous lock before it tried.
@@ -32,6 +36,10 @@ impl Does {
         let gives_up = match said.act {
             Act::Lock if call.args[1] & LOCK_UN == 0 => true,
             Act::RecordLock { .. } if is_attempt(call, stored) => false,
+            Act::Lock | Act::RecordLock { .. } | Act::Close => {
+                return (ret == 0).then_some(Does::Releases);
+            }
+            Act::AskRecordLock => return (ret == 0).then_some(Does::Asks),
             _ => return None,
         };
         match errno::of_result(ret) {
@@ -39,6 +47,21 @@ impl Does {
             Some(EAGAIN | EACCES | EINTR | EDEADLK) => Some(Does::Fails { gives_up }),
             _ => None,
         }
+    }
+}
+
+/// What a call does with the locks of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Lock {
+    /// Hash of the file's path.
+    pub file: u64,
+    pub does: Does,
+}
+
+impl Lock {
+    /// Whether what this one is told beside the other one is chance.
+    pub fn is_told_beside(self, other: Lock) -> bool {
+        self.does == Does::Asks && matches!(other.does, Does::Gets | Does::Releases)
     }
 }
 

@@ -426,6 +426,41 @@ fn a_count_beside_a_write_proves_nothing() {
     }
 }
 
+/// Whether a range is locked is chance, while somebody locks, unlocks or closes the file.
+#[test]
+fn what_is_told_of_a_lock_beside_locks_proves_nothing() {
+    const OFD_ASK: u64 = 36;
+    const OFD_SET: u64 = 37;
+    let lock = |kind: i32| {
+        let mut lock = [0; 32];
+        lock[..4].copy_from_slice(&kind.to_le_bytes());
+        lock
+    };
+    let [shared, alone, none] = [libc::F_RDLCK, libc::F_WRLCK, libc::F_UNLCK].map(lock);
+    for (changes, until, raced) in
+        [("lock", 60, 1), ("unlock", 60, 1), ("close", 60, 1), ("lock", 15, 0), ("nothing", 60, 0)]
+    {
+        let (mut r, _dir) = with_a_file(b"bytes");
+        let call = r.by(2).call("fcntl", &[5, OFD_ASK, 1], &[(2, &alone)], 0);
+        // Nobody will find one that is shared.
+        let mut told = call.data[0].clone();
+        (told.flags, told.content) = (data_flag::OUT, Content::Inline(shared.to_vec()));
+        call.data.push(told);
+        r.lasting(10 * MS, until * MS);
+        let set = [6, OFD_SET, 1];
+        match changes {
+            "lock" => _ = r.by(1).call("fcntl", &set, &[(2, &alone)], 0),
+            "unlock" => _ = r.by(1).call("fcntl", &set, &[(2, &none)], 0),
+            "close" => r.by(1).numbers("close", &[6], 0),
+            _ => r.by(1).numbers("lseek", &[6, 0, 0], 0),
+        }
+        r.lasting(20 * MS, 30 * MS);
+        r.in_order();
+        let outcome = replayed(&r);
+        assert_eq!((outcome.raced, outcome.mismatches.data), (raced, 1 - raced), "{changes}");
+    }
+}
+
 /// What is written to a pipe while its last reader leaves is read by nobody.
 #[test]
 fn a_pipe_whose_reader_leaves_takes_bytes_or_not() {
