@@ -2,11 +2,12 @@
 //! every user can read.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::Complaint;
 
@@ -29,7 +30,7 @@ impl Stage {
             .tempdir()
             .map_err(|error| format!("cannot make a temporary directory: {error}"))?;
         open_to_all(root.path())?;
-        for part in ["bin", "places"] {
+        for part in ["bin", "places", "read"] {
             let path = root.path().join(part);
             fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             open_to_all(&path)?;
@@ -44,6 +45,30 @@ impl Stage {
     /// Returns the directory of built test programs.
     pub fn bin(&self) -> PathBuf {
         self.root.path().join("bin")
+    }
+
+    /// Returns a copy of a file of the repository that every user can read: the repository may lie in somebody's
+    /// home.
+    pub fn readable(&self, part: &str) -> Result<PathBuf, Complaint> {
+        let told = |error: std::io::Error| format!("a copy of {part}: {error}");
+        let mut folder = self.root.path().join("read");
+        let (folders, name) = part.rsplit_once('/').unwrap_or(("", part));
+        for one in folders.split('/').filter(|one| !one.is_empty()) {
+            folder.push(one);
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(told(error)),
+                _ => open_to_all(&folder)?,
+            }
+        }
+        let copy = folder.join(name);
+        if !copy.exists() {
+            // Trials run beside each other.
+            let made = NamedTempFile::new_in(&folder).map_err(told)?;
+            fs::copy(repository().join(part), made.path()).map_err(told)?;
+            open_to_all(made.path())?;
+            made.persist(&copy).map_err(|error| told(error.error))?;
+        }
+        Ok(copy)
     }
 
     /// Returns the directory of the trials' places.

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use acceptance::place::{Outcome, Place, Who};
-use acceptance::stage::{Stage, repository};
+use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, trials};
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn build(place: &Place, options: &[&str]) -> Result<(), Complaint> {
-    let source = repository().join("tests/callers/chain.c");
+fn build(stage: &Stage, place: &Place, options: &[&str]) -> Result<(), Complaint> {
+    let source = stage.readable("tests/callers/chain.c")?;
     let mut gcc = place.command("gcc");
     place
         .run(gcc.args(options).arg("-o").arg(place.work().join("chain")).arg(source))?
@@ -107,7 +107,7 @@ fn in_library(stage: &Stage, who: Who) -> Result<(), Complaint> {
 
 fn chain(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place, options)?;
+    build(stage, &place, options)?;
     record(stage, &place, &["--stack"], &["./chain"])?;
     let shown = ask(stage, &place, &["show", "--stack", "--call", "write"])?;
     let (by_one, by_other) = (["inner", "one", "main"], ["inner", "other", "main"]);
@@ -166,7 +166,7 @@ fn in_json(stage: &Stage, place: &Place) -> Result<(), Complaint> {
 /// Only one caller is kept where only one is wanted.
 fn one_of_them(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place, &["-O2", "-g"])?;
+    build(stage, &place, &["-O2", "-g"])?;
     for (options, wanted) in [
         (["--site-depth", "0"], "inner"),
         (["--site-depth", "2"], "main"),
@@ -189,7 +189,7 @@ fn one_of_them(stage: &Stage, who: Who) -> Result<(), Complaint> {
 /// Programs that a shell makes have them too, however short they live.
 fn of_children(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    build(&place, &["-O2", "-g"])?;
+    build(stage, &place, &["-O2", "-g"])?;
     record(stage, &place, &["--stack=3"], &["sh", "-c", "for i in 1 2 3; do ./chain; done; true"])?;
     let shown = ask(stage, &place, &["show", "--stack", "--call", "write"])?;
     let found = chains(&shown.text());

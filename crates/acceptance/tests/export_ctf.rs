@@ -4,7 +4,7 @@
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
-use acceptance::stage::{Stage, repository};
+use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, kernel_events, trials};
 
 /// Debian's own, which has babeltrace2's bindings.
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 
 fn read(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let script = repository().join("tests/ctf/check.py");
+    let script = stage.readable("tests/ctf/check.py")?;
     let mut command = place.command(PYTHON);
     let outcome = place.run(command.arg(script).arg(&stage.reenact).arg(".").args(options))?;
     ensure!(outcome.status.success(), "{}{}", outcome.text(), outcome.errors());

@@ -4,7 +4,7 @@
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
-use acceptance::stage::{Stage, repository};
+use acceptance::stage::Stage;
 use acceptance::{Complaint, ensure, trials};
 
 /// Debian's own, which has babeltrace2's bindings.
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 fn made(stage: &Stage, who: Who, how: &str) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
-    let script = repository().join("tests/ctf/import.py");
+    let script = stage.readable("tests/ctf/import.py")?;
     let mut command = place.command(PYTHON);
     let outcome = place.run(command.arg(script).arg(&stage.reenact).arg(".").arg(how))?;
     if outcome.status.code() == Some(MISSING) {

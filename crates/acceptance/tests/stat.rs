@@ -74,7 +74,7 @@ fn counts(stage: &Stage, who: Who, program: &Program) -> Result<(), Complaint> {
     let mut words = vec![binary.as_ref(), "1"];
     words.extend(program.args.iter().map(String::as_str));
     let trace = record(stage, &place, &words)?;
-    let script = stage::repository().join("tests/stat/count.py");
+    let script = stage.readable("tests/stat/count.py")?;
     run(place.command("python3").arg(script).arg(&stage.reenact).arg(&trace)).map(drop)
 }
 
