@@ -12,6 +12,7 @@ use crate::{Complaint, cargo_command, suites, tools};
 pub const TOOLS: &[&str] = &[
     "strace",
     "gdb",
+    "libc6-dbg",
     "babeltrace2",
     "python3-bt2",
     "sqlite3",

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 const PACKAGES: &[(&str, &str, Option<&str>)] = &[
     ("strace", "strace", None),
     ("gdb", "gdb", None),
+    // What was kept names places in libc by them.
+    ("libc6-dbg", "libc6-dbg", Some("/usr/share/doc/libc6-dbg")),
     ("babeltrace2", "babeltrace2", None),
     ("python3-bt2", "python3-bt2", Some("/usr/lib/python3/dist-packages/bt2")),
     ("perf", "linux-perf", None),

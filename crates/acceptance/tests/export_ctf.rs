@@ -30,6 +30,7 @@ fn main() -> ExitCode {
 
 fn read(stage: &Stage, who: Who, options: &[&str]) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
+    stage.readable("tests/ctf/lttng-events.txt")?;
     let script = stage.readable("tests/ctf/check.py")?;
     let mut command = place.command(PYTHON);
     let outcome = place.run(command.arg(script).arg(&stage.reenact).arg(".").args(options))?;

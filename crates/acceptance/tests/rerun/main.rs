@@ -277,7 +277,8 @@ fn again(
 }
 
 /// Executes a program with threads again some times. Each time its output is the same, or it is said what
-/// differs; at least half of the times it is the same, unless threads were interrupted between calls.
+/// differs; at least half of the times it is the same, unless threads were interrupted between calls, or it asks the
+/// processor's counter itself (Go before 1.22 chooses by that who runs next).
 fn equal_or_told(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), Complaint> {
     let (trace, outcome) = recorded(stage, place, SERIAL, command)?;
     let expected = written(&outcome);
@@ -285,7 +286,9 @@ fn equal_or_told(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), C
     show.args(["show", "--event", "time_slice"]).arg(&trace);
     let slices = place.run(&mut show)?.success("show")?.text().lines().count();
     let rounds = tier::rounds(2, 100);
-    let mut same = 0;
+    let name = Path::new(command[0]).file_name().unwrap_or_default().to_string_lossy();
+    let counter = format!("asks the processor, which no call gives: {name} (rdtsc");
+    let (mut same, mut asks_processor) = (0, false);
     for round in 0..rounds {
         let outcome = rerun(stage, place, &["--stuck-after", "30"], &trace)?;
         match outcome.status.code() {
@@ -296,12 +299,14 @@ fn equal_or_told(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), C
             }
             Some(DIFFERENT | STUCK) => {
                 ensure!(outcome.errors().contains("likely reason"), "{}", outcome.errors());
+                asks_processor |= outcome.errors().contains(&counter);
             }
             code => return Err(format!("round {round}: {code:?}: {}", outcome.errors())),
         }
     }
     println!("{command:?}: {same} of {rounds} the same, with {slices} time slices");
-    ensure!(slices > 0 || same * 2 >= rounds, "only {same} of {rounds} are the same");
+    let may_differ = slices > 0 || asks_processor;
+    ensure!(may_differ || same * 2 >= rounds, "only {same} of {rounds} are the same");
     Ok(())
 }
 

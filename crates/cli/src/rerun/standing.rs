@@ -94,15 +94,15 @@ impl Standing {
 /// Libraries in every program, whose instructions for that measure their own start.
 const EVERYWHERE: [&str; 2] = ["libc.so", "ld-linux"];
 
-/// Which libraries that are mapped may have learnt something of the processor: they have returned from it, so that
-/// nothing shows whether they did.
+/// Which libraries that are mapped, or which program without any, may have learnt something of the processor: they
+/// have returned from it, so that nothing shows whether they did.
 pub fn of_libraries(stood: &Stood) -> Option<String> {
     let mut files: Vec<&[u8]> = Vec::new();
     for line in stood.maps.split(|byte| *byte == b'\n') {
         let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let (mode, path) = (words.nth(1).unwrap_or_default(), words.nth(3).unwrap_or_default());
         let is_code = mode.starts_with(b"r-x") && path.starts_with(b"/");
-        if is_code && path != stood.exe.as_os_str().as_bytes() && !files.contains(&path) {
+        if is_code && !files.contains(&path) {
             files.push(path);
         }
     }
@@ -112,17 +112,18 @@ pub fn of_libraries(stood: &Stood) -> Option<String> {
         if EVERYWHERE.iter().any(|begin| name.starts_with(begin)) {
             return None;
         }
-        let places = supervisor::untold(&code_of(file)?)?.places;
+        let untold = supervisor::untold(&code_of(file)?)?;
+        if untold.has_interpreter && path == stood.exe.as_os_str().as_bytes() {
+            return None;
+        }
+        let places = untold.places;
         let kinds: BTreeSet<&str> = places.iter().map(|(_, kind)| *kind).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
         (!kinds.is_empty()).then(|| format!("{} ({})", escaped(name.as_bytes()), kinds.join(", ")))
     });
     let told: Vec<String> = told.collect();
     (!told.is_empty()).then(|| {
-        format!(
-            "perhaps a library that asks the processor, which no call gives: {}",
-            told.join(", ")
-        )
+        format!("perhaps code that asks the processor, which no call gives: {}", told.join(", "))
     })
 }
 
