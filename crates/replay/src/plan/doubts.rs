@@ -36,7 +36,7 @@ struct Stretch {
 const TWO_WROTE: &str = "two calls wrote the same bytes at a time";
 /// Why all of a file is in doubt, for users.
 pub const BY_ANOTHER: &str = "it was written through another process's descriptor";
-const WRITTEN_BEFORE: &str = "an operation was written to it later than it had been in flight";
+const WRITTEN_BEFORE: &str = "an operation in flight wrote to it, at a time that is not known";
 const PLACE_OPEN: &str = "it is not known where calls wrote it";
 /// Number of open files kept.
 const OFFSETS_MAX: usize = 1 << 16;
