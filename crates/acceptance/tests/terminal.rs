@@ -212,6 +212,7 @@ fn views_have(
     Ok(())
 }
 
+/// Each column of [`COLUMNS_OF_VIEWS`] has a value in its recording: that of the kinds of sizes by writes of odd lengths.
 const PROGRAM: &str = "
 import os, socket, subprocess, threading, time
 server = socket.create_server(('127.0.0.1', 0))
@@ -238,7 +239,7 @@ os.rename('not-synced', 'renamed')
 for i in range(60):
     name = 'a-name-of-a-file-that-has-no-room-in-a-column-of-a-table-%d' % i
     with open(name, 'w') as file:
-        file.write('x' * 1000000)
+        file.write('x' * 1000001)
         file.flush()
         os.fsync(file.fileno())
     os.rename(name, name + '-and-a-longer-name')
