@@ -16,6 +16,8 @@ fn main() -> ExitCode {
         trials.add_for_both("computed_again", None, computed_again);
         trials.add_for_both("of_all_threads_of_what_is_executed_again", None, of_all_threads);
         trials.add_for_both("what_is_copied_behind_a_call", None, copied_behind_a_call);
+        trials.add_for_both("what_is_noted_of_files_is_our_time", None, noted_of_files);
+        trials.add_for_both("what_a_replay_prepares_is_our_time", None, prepared);
         trials.add("not_wanted", Who::User, None, not_wanted);
         trials.add("info_says_by_what", Who::User, None, info_says_by_what);
         trials.add_for_both("calls_that_ask_take_their_time", None, calls_that_ask);
@@ -115,6 +117,63 @@ fn copied_behind_a_call(stage: &Stage, who: Who) -> Result<(), Complaint> {
     ensure!(written.len() == 4 && copied.len() == 4, "{written:?}, {copied:?}");
     ensure!(copied[2] > 0, "no time is known: {copied:?}");
     ensure!(written[2] * 4 < copied[2], "written in {written:?} ns, copied in {copied:?}");
+    Ok(())
+}
+
+/// What files are, and where their text lies, is noted behind calls that open and map them. That is part of neither
+/// those calls nor of what the program computes next; behind others there is nothing.
+fn noted_of_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const FILES: usize = 20;
+    let place = Place::new(stage, who)?;
+    let binary = of_reruns(stage, "opens_and_maps")?;
+    let names: Vec<String> = (0..FILES).map(|number| format!("file{number}")).collect();
+    names.iter().try_for_each(|name| place.write(name, &[b'x'; 8192]).map(drop))?;
+    let trace = place.trace("opened.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--");
+    place.run(record.arg(binary).args(&names))?.success("record")?;
+    let mut show = place.command(&stage.reenact);
+    let shown = place.run(show.args(["show", "--json"]).arg(&trace))?.success("show")?.text();
+    let calls: Result<Vec<Value>, _> = shown.lines().map(serde_json::from_str).collect();
+    let mut calls = calls.map_err(|error| error.to_string())?;
+    calls.retain(|event| event["type"] == "call");
+    // Of the last calls with this name: behind how many there was nobody's time.
+    let noted = |name: &str| -> Vec<bool> {
+        let behind = calls.windows(2).filter(|pair| pair[0]["call"] == name).filter_map(|pair| {
+            let ns = |of: &Value, key: &str| of[key].as_u64();
+            let between = ns(&pair[1], "enter_ns")?.checked_sub(ns(&pair[0], "exit_ns")?)?;
+            Some(between > ns(&pair[1], "user_ns")?)
+        });
+        let behind: Vec<bool> = behind.collect();
+        behind[behind.len().saturating_sub(FILES)..].to_vec()
+    };
+    // A thread that loses its CPU is not known to have had it.
+    let most = FILES * 3 / 4;
+    for name in ["openat", "mmap"] {
+        let some = noted(name).iter().filter(|some| **some).count();
+        ensure!(some >= most, "behind {some} calls of {name}");
+    }
+    let none = noted("close").iter().filter(|some| !**some).count();
+    ensure!(none >= most, "behind all but {none} calls of close");
+    Ok(())
+}
+
+/// A replay builds the bytes that a recording has not kept, and then makes the call: only that takes the call's time.
+fn prepared(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let binary = of_reruns(stage, "long_to_nowhere")?;
+    let trace = place.trace("written.rnt");
+    let mut record = place.command(&stage.reenact);
+    record.args(["record", "--quiet", "--data", "none", "--output"]).arg(&trace).arg("--");
+    place.run(record.arg(binary))?.success("record")?;
+    let mut replay = place.command(&stage.reenact);
+    let said = place.run(replay.args(["replay", "--json"]).arg(&trace))?.success("replay")?.text();
+    let said: Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+    let made = &said["latencies_ns"]["write"]["replayed"];
+    ensure!(made["count"] == 300, "{made}");
+    let [median, cpu] = [&made["median"], &said["user_ns"]].map(Value::as_u64);
+    let (median, cpu) = median.zip(cpu).ok_or_else(|| format!("{said}"))?;
+    ensure!(median * 300 * 4 < cpu, "{median} ns a call; {cpu} ns to build all of them");
     Ok(())
 }
 

@@ -164,6 +164,24 @@ pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
     exit_at(context, call, ret, word, time_stamp());
 }
 
+/// A call has returned now, and what it has done is recorded before its result, by [`exit_behind`].
+pub fn returned(context: &Context) -> u64 {
+    if context.silent.get() | context.unusual.get() { 0 } else { time_stamp() }
+}
+
+/// Like `exit`, for a call that had [`returned`] before: what was done since is no part of its time, nor
+/// of the program's.
+pub fn exit_behind(context: &Context, call: &Call, ret: i64, returned: u64) {
+    if context.silent.get() | context.unusual.get() {
+        return exit(context, call, ret);
+    }
+    // SAFETY: set by the entry code to the frame of the call that is ending.
+    unsafe { (*context.frame.get()).set_result(ret as u64) };
+    between_calls::after_call(context);
+    record_exit::<false>(context, call, ret, watched::UNASKED, (returned, true));
+    context.phase.set(context.running.get());
+}
+
 #[cold]
 #[inline(never)]
 fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
@@ -175,7 +193,7 @@ fn exit_unusually(context: &Context, call: &Call, ret: i64, word: u8) {
         time_stamp()
     };
     if context.late_input.is_open() {
-        record_exit::<true>(context, call, ret, word, now);
+        record_exit::<true>(context, call, ret, word, (now, true));
         return context.phase.set(context.running.get());
     }
     exit_at(context, call, ret, word, now);
@@ -191,7 +209,7 @@ fn copy_late_input(context: &Context, call: &Call, ret: i64) {
 
 #[inline(always)]
 fn exit_at(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
-    record_exit::<false>(context, call, ret, word, tsc);
+    record_exit::<false>(context, call, ret, word, (tsc, false));
     context.phase.set(context.running.get());
 }
 
@@ -204,8 +222,8 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
         between_calls::after_call(context);
         let now = clock::now(context);
         match context.late_input.is_open() {
-            true => record_exit::<true>(context, call, ret, watched::UNASKED, now),
-            false => record_exit::<false>(context, call, ret, watched::UNASKED, now),
+            true => record_exit::<true>(context, call, ret, watched::UNASKED, (now, true)),
+            false => record_exit::<false>(context, call, ret, watched::UNASKED, (now, false)),
         }
     }
     more();
@@ -213,15 +231,22 @@ pub fn exit_with(context: &Context, call: &Call, ret: i64, more: impl FnOnce()) 
     context.phase.set(context.running.get());
 }
 
+/// Records the result of a call that has returned at a time, and whether that was a while ago.
 #[inline(always)]
-fn record_exit<const IS_LATE: bool>(context: &Context, call: &Call, ret: i64, word: u8, tsc: u64) {
+fn record_exit<const IS_LATE: bool>(
+    context: &Context,
+    call: &Call,
+    ret: i64,
+    word: u8,
+    (tsc, is_past): (u64, bool),
+) {
     if IS_LATE {
         copy_late_input(context, call, ret);
     }
     if call.row.has_out {
         data::copy_out(context, call.row, call.args, ret);
     }
-    let since = between_calls::recorded(context, tsc, IS_LATE || call.row.has_out);
+    let since = between_calls::recorded(context, tsc, is_past || call.row.has_out);
     let head = Header::new(RecordKind::Exit, word, 0, since).to_word();
     Stream::short_record(context, head, tsc, ret as u64);
     count(context);

@@ -7,7 +7,7 @@ use syscalls::record::{self, unwatched};
 
 use crate::arch::head::phase;
 use crate::arch::own_gs;
-use crate::call::{Call, enter, exit, exit_saying};
+use crate::call::{Call, enter, exit_behind, exit_saying, returned};
 use crate::context::{Context, mask_all, space};
 use crate::loaded::{self, Told};
 use crate::mapped::{self, After};
@@ -26,14 +26,13 @@ pub fn call(context: &Context, call: &Call) {
         told = loaded::tell(context, args);
     }
     let watched = mapped::before(context, call);
+    let text = if call.row.handler == Handler::Map { text_of(context, args) } else { None };
     enter(context, call, 0);
     if let Some(file) = &told.known {
         identity::record(context, FD_ARG, file);
     }
-    if call.row.handler == Handler::Map
-        && let Some((text, stat)) = text_of(context, args)
-    {
-        return map_text(context, call, text, &stat, &told);
+    if let Some(text) = text {
+        return map_text(context, call, text, &told);
     }
     let ret = match mapped::instead(context, call) {
         Some(args) => Call::new(call.number, &args).make(),
@@ -90,8 +89,16 @@ fn covered(args: &[u64; 6], at: u64) {
     }
 }
 
-/// Returns the text mapping that an mmap call asks for, with its address unknown.
-fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
+/// What an mmap call asks for.
+struct Text {
+    /// With its address unknown.
+    map: Map,
+    /// It does not set `%gs`.
+    is_harmless: bool,
+}
+
+/// Returns the text mapping that an mmap call asks for.
+fn text_of(context: &Context, args: &[u64; 6]) -> Option<Text> {
     let [_, len, prot, flags, fd, offset] = *args;
     let executable = prot & u64::from(raw::PROT_EXEC) != 0;
     let writable = prot & u64::from(raw::PROT_WRITE) != 0;
@@ -108,27 +115,28 @@ fn text_of(context: &Context, args: &[u64; 6]) -> Option<(Map, raw::stat)> {
         mtime_ns: stat.st_mtime as i64 * 1_000_000_000 + stat.st_mtime_nsec as i64,
         size: stat.st_size as u64,
     };
-    Some((Map { start: 0, end: len, offset, key }, stat))
+    let map = Map { start: 0, end: len, offset, key };
+    let is_harmless = own_gs::known(context, &map) == Some(false) || !own_gs::is_program(fd, &stat);
+    Some(Text { map, is_harmless })
 }
 
 /// Maps a file's text. If it may set `%gs`, signals are blocked until that is handled.
-fn map_text(context: &Context, call: &Call, text: Map, stat: &raw::stat, told: &Told) {
-    let args = call.args;
-    let is_harmless =
-        own_gs::known(context, &text) == Some(false) || !own_gs::is_program(args[4], stat);
+fn map_text(context: &Context, call: &Call, text: Text, told: &Told) {
+    let Text { map, is_harmless } = text;
     if !is_harmless {
         sys::set_mask(mask_all(context));
         context.phase.set(phase::IN_CALL);
     }
     let ret = call.make();
-    let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(text.end), ..text };
+    let returned = returned(context);
+    let map = Map { start: ret as u64, end: (ret as u64).wrapping_add(map.end), ..map };
     if !is_error(ret) {
-        covered(args, map.start);
+        covered(call.args, map.start);
         let space = space();
         space.lock.with(|shared| shared.maps.add(map));
         profile::patch(&map);
     }
-    exit(context, call, ret);
+    exit_behind(context, call, ret, returned);
     if is_harmless {
         return told.end(context);
     }

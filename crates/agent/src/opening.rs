@@ -96,12 +96,13 @@ pub fn open(context: &Context, call: &Call) {
         looked_first(context, began);
     }
     let ret = call.make();
+    let returned = call::returned(context);
     file.keep();
     if !before && !told && ret >= 0 {
         let flags = u64::from(raw::AT_EMPTY_PATH);
         tell(context, ret as u64, c"".as_ptr() as u64, flags, RESULT, path).keep();
     }
-    exit(context, call, ret);
+    call::exit_behind(context, call, ret, returned);
     if let Some(begun) = stored {
         snapshot::after(context, &begun, ret);
     }

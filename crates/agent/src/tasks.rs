@@ -220,8 +220,8 @@ fn inherit(to: &Process, from: &Process) {
 fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     let thread = wish.flags & u64::from(raw::CLONE_THREAD) != 0;
     let vfork = wish.flags & u64::from(raw::CLONE_VFORK) != 0;
-    enter(context, call, 0);
     let Some(child) = new_area() else {
+        enter(context, call, 0);
         record_exit(context, call, -12);
         return;
     };
@@ -268,6 +268,7 @@ fn share(context: &Context, frame: &Frame, call: &Call, wish: &Wish) {
     if wish.stack != 0 {
         child.frame().set_stack(wish.stack);
     }
+    enter(context, call, 0);
     context.phase.set(phase::IN_CALL);
     new.phase.set(phase::IN_CALL);
     let mask = mask_for_child(context);

@@ -469,8 +469,10 @@ impl Actor<'_> {
         let begin = clock::ticks();
         let ret = make(&mut self.maker);
         self.ended_at = clock::ticks();
-        let ticks = self.ended_at.wrapping_sub(begin);
-        self.note_taken(ticks, before);
+        // To build its arguments is our own work.
+        let made_at = self.maker.made_at().max(begin);
+        let ticks = self.ended_at.wrapping_sub(made_at);
+        self.note_taken(ticks, made_at.wrapping_sub(begin), before);
         if call.stream || matches!(call.act, Act::Lock | Act::RecordLock { .. }) {
             self.took_ns = None;
         }

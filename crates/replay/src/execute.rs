@@ -34,6 +34,7 @@ use syscalls::shape::{Arg, ArgKind, Dir, Extent, FlagSet, Len, Of};
 
 use crate::batch::{Batch, Call, Piece};
 use crate::certainty::Reason;
+use crate::clock;
 use crate::memory::{Memory, Span};
 use crate::options::Fill;
 use crate::space::Space;
@@ -111,6 +112,7 @@ pub struct Maker {
     go_on: GoOn,
     /// Bytes of a stream that the last call has moved.
     moved: i64,
+    made_at: u64,
     /// Copy input buffers to aligned memory.
     align: bool,
     /// Set the set-group-id bit of nothing, not even of a directory.
@@ -154,6 +156,7 @@ impl Maker {
             regions: Vec::new(),
             go_on: GoOn::No,
             moved: 0,
+            made_at: 0,
             align: false,
             strict: false,
             only_directory: false,
@@ -168,6 +171,11 @@ impl Maker {
     /// Output buffers of the last call.
     pub fn regions(&self) -> &[Region] {
         &self.regions
+    }
+
+    /// When the last call was made, in ticks: its arguments were built before.
+    pub fn made_at(&self) -> u64 {
+        self.made_at
     }
 
     /// Makes a call. Returns the kernel's result, errors as negative errnos.
@@ -507,6 +515,7 @@ impl Maker {
         if self.short {
             return -i64::from(libc::ENOMEM);
         }
+        self.made_at = clock::ticks();
         if call.stream && call.ret > 0 && call.leaves_bytes() {
             peek::wait_for_bytes(self.number(0) as i32, call.ret);
             self.go_on = GoOn::No;

@@ -4,13 +4,13 @@
 //! At the first portion of a recorded scan the whole directory is read. The names of each recorded
 //! portion must be in it; at the recorded end none may be left over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use syscalls::shape::{ArgKind, Of};
 
 use crate::batch::{Batch, Call};
-use crate::execute;
+use crate::{clock, execute};
 
 /// Offsets in a directory entry.
 const RECORD_LEN_AT: usize = 16;
@@ -30,6 +30,7 @@ const NAMES_MAX: usize = 1 << 20;
 const ALL_NAMES_MAX: usize = 4 << 20;
 
 /// A scan in progress.
+#[derive(Default)]
 pub struct Scan {
     /// Names not yet seen in the recording, with their types.
     left: BTreeMap<Vec<u8>, u8>,
@@ -37,27 +38,45 @@ pub struct Scan {
     pub partial: bool,
     /// A portion was compared.
     pub begun: bool,
+    /// Ticks of each reading that counts for no recorded portion yet.
+    readings: VecDeque<u64>,
 }
 
 impl Scan {
     /// Reads a whole directory, from its current offset.
     pub fn of(fd: i32) -> Result<Scan, i32> {
-        let mut left = BTreeMap::new();
+        let mut scan = Scan::default();
         let mut room = vec![0u8; PORTION];
         loop {
+            let begin = clock::ticks();
             // SAFETY: the buffer is passed with its length.
             let got =
                 unsafe { libc::syscall(libc::SYS_getdents64, fd, room.as_mut_ptr(), room.len()) };
+            scan.readings.push_back(clock::ticks().wrapping_sub(begin));
             match got {
-                0 => return Ok(Scan { left, partial: false, begun: false }),
+                0 => return Ok(scan),
                 ..0 => {
                     return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
                 }
-                got => left.extend(entries(&room[..got as usize], NAME_AT)),
+                got => scan.left.extend(entries(&room[..got as usize], NAME_AT)),
             }
-            if left.len() > NAMES_MAX {
-                return Ok(Scan { left, partial: true, begun: false });
+            if scan.left.len() > NAMES_MAX {
+                scan.partial = true;
+                return Ok(scan);
             }
+        }
+    }
+
+    /// Ticks that reading has taken and that do not count yet.
+    pub fn read_for(&self) -> u64 {
+        self.readings.iter().sum()
+    }
+
+    /// Ticks that count for the next recorded portion, or for the end: what is left.
+    pub fn counts(&mut self, is_end: bool) -> u64 {
+        match is_end {
+            true => self.readings.drain(..).sum(),
+            false => self.readings.pop_front().unwrap_or(0),
         }
     }
 
@@ -71,12 +90,12 @@ impl Scan {
         if self.names() <= ALL_NAMES_MAX.saturating_sub(others) {
             return self;
         }
-        Scan { left: BTreeMap::new(), partial: true, begun: true }
+        Scan { left: BTreeMap::new(), partial: true, begun: true, ..self }
     }
 
     /// A scan in which no more entries are expected. Fails unless it is a readable directory.
     pub fn of_nothing(fd: i32) -> Result<Scan, i32> {
-        Scan::of(fd).map(|_| Scan { left: BTreeMap::new(), partial: false, begun: true })
+        Scan::of(fd).map(|scan| Scan { left: BTreeMap::new(), partial: false, begun: true, ..scan })
     }
 
     /// Takes the names of a recorded portion out of the scan. Returns a name that the directory
@@ -183,8 +202,7 @@ mod tests {
     #[test]
     fn portions_are_taken_out_of_the_whole() {
         let whole = [entry("a", 8), entry("bb", 4), entry("ccc", 0)].concat();
-        let scan =
-            || Scan { left: entries(&whole, NAME_AT).collect(), partial: false, begun: false };
+        let scan = || Scan { left: entries(&whole, NAME_AT).collect(), ..Scan::default() };
         let (there, gone) = (|_: &[u8]| true, |_: &[u8]| false);
         let mut good = scan();
         assert_eq!(good.portion(&[entry("ccc", 8), entry("a", 8)].concat(), false, gone), None);
@@ -195,6 +213,13 @@ mod tests {
         assert_eq!(scan().portion(&entry("d", 8), false, gone).as_deref(), Some("d"));
         assert_eq!(scan().portion(&entry("d", 8), false, there), None, "it was made meanwhile");
         assert!(scan().portion(&entry("bb", 8), false, there).is_some());
+    }
+
+    #[test]
+    fn what_reading_took_counts_once() {
+        let mut scan = Scan { readings: [5, 7, 11].into(), ..Scan::default() };
+        assert_eq!((scan.read_for(), scan.counts(false), scan.counts(true)), (23, 5, 18));
+        assert_eq!((scan.read_for(), scan.counts(false), scan.counts(true)), (0, 0, 0));
     }
 
     #[test]

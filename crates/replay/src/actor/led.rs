@@ -29,12 +29,13 @@ impl Actor<'_> {
         self.shared.options.gate.as_ref().map(|_| Standing::now())
     }
 
-    /// Adds what making a call has taken; before that the task stood there. The CPU may have been taken away by
-    /// the program itself, which is executed beside it: then only CPU time counts.
-    pub(super) fn note_taken(&mut self, ticks: u64, before: Option<Standing>) {
+    /// Adds what a call has taken, behind our own work of some ticks; before that the task stood there. The CPU
+    /// may have been taken away by the program itself, which is executed beside it: then only CPU time counts.
+    pub(super) fn note_taken(&mut self, ticks: u64, own: u64, before: Option<Standing>) {
         let Some(before) = before else { return };
         let now = Standing::now();
         let cpu = now.cpu.saturating_sub(before.cpu).saturating_sub(asking()).as_nanos() as u64;
+        let cpu = cpu.saturating_sub(clock::to_ns(own));
         let wall = clock::to_ns(ticks);
         let took = if now.waits == before.waits { wall.min(cpu) } else { wall };
         self.took_ns = Some(self.took_ns.unwrap_or(0) + took);

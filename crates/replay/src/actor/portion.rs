@@ -10,21 +10,31 @@ use crate::descriptors;
 use crate::made::Made;
 use crate::scan::{self, Scan};
 
+/// Ticks of reading a directory.
+#[derive(Default)]
+struct Reading {
+    /// What was read now: at the first portion, all of it.
+    done: u64,
+    /// What counts for this portion.
+    counts: u64,
+}
+
 impl Actor<'_> {
     /// Replays the listing of one portion.
     pub(super) fn scan(&mut self, batch: &Batch, action: &Action, call: &Call) {
         self.lane.counts.replayed.add(1);
         let before = self.standing();
         let begin = clock::ticks();
-        let mut differs = self.scan_portion(batch, call, false);
-        let ticks = clock::ticks().wrapping_sub(begin);
-        self.note_taken(ticks, before);
-        let ns = clock::to_ns(ticks);
-        self.tally.latencies.of(call.nr).record(ns);
+        let mut reading = Reading::default();
+        let mut differs = self.scan_portion(batch, call, false, &mut reading);
+        let all = clock::ticks().wrapping_sub(begin);
+        // To compare the names is our own work.
+        self.note_taken(reading.done, all.wrapping_sub(reading.done), before);
+        self.tally.latencies.of(call.nr).record(clock::to_ns(reading.counts));
         if action.overlapped && matches!(differs, Some(Made::Data { .. } | Made::Return(_))) {
             let (shared, lane) = (Arc::clone(self.shared), Arc::clone(self.lane));
             shared.appeal(&lane, action.exit, || {
-                differs = self.scan_portion(batch, call, true);
+                differs = self.scan_portion(batch, call, true, &mut Reading::default());
                 differs.is_none()
             });
         }
@@ -45,10 +55,20 @@ impl Actor<'_> {
         self.conclude(action, call, made);
     }
 
-    fn scan_portion(&self, batch: &Batch, call: &Call, again: bool) -> Option<Made> {
+    fn scan_portion(
+        &self,
+        batch: &Batch,
+        call: &Call,
+        again: bool,
+        reading: &mut Reading,
+    ) -> Option<Made> {
         let fd = call.values[0] as i32;
         if call.ret < 0 {
-            return match scan::failure(fd, call.values[2] as u32, call.ret) {
+            let begin = clock::ticks();
+            let failure = scan::failure(fd, call.values[2] as u32, call.ret);
+            let ticks = clock::ticks().wrapping_sub(begin);
+            *reading = Reading { done: ticks, counts: ticks };
+            return match failure {
                 Some(ret) => (ret != call.ret).then_some(Made::Return(ret)),
                 None => Some(Made::Unknown),
             };
@@ -64,6 +84,7 @@ impl Actor<'_> {
         let scan = match scans.entry(call.scan) {
             _ if call.scan == scan::ANYWHERE => match Scan::of_nothing(fd) {
                 Ok(scan) => {
+                    reading.done = scan.read_for();
                     anywhere = scan;
                     &mut anywhere
                 }
@@ -71,10 +92,14 @@ impl Actor<'_> {
             },
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => match Scan::of(fd) {
-                Ok(scan) => entry.insert(scan.beside(others)),
+                Ok(scan) => {
+                    reading.done = scan.read_for();
+                    entry.insert(scan.beside(others))
+                }
                 Err(error) => return Some(Made::Return(-i64::from(error))),
             },
         };
+        reading.counts = scan.counts(call.ret == 0 || call.scan == scan::ANYWHERE);
         if !self.shared.options.verifies() {
             return None;
         }
