@@ -165,16 +165,17 @@ pub fn exit_saying(context: &Context, call: &Call, ret: i64, word: u8) {
 }
 
 /// A call has returned now, and what it has done is recorded before its result, by [`exit_behind`].
-pub fn returned(context: &Context) -> u64 {
-    if context.silent.get() | context.unusual.get() { 0 } else { time_stamp() }
+pub fn returned(context: &Context) -> Option<u64> {
+    (!(context.silent.get() | context.unusual.get())).then(time_stamp)
 }
 
 /// Like `exit`, for a call that had [`returned`] before: what was done since is no part of its time, nor
 /// of the program's.
-pub fn exit_behind(context: &Context, call: &Call, ret: i64, returned: u64) {
-    if context.silent.get() | context.unusual.get() {
+pub fn exit_behind(context: &Context, call: &Call, ret: i64, returned: Option<u64>) {
+    let is_usual = !(context.silent.get() | context.unusual.get());
+    let Some(returned) = returned.filter(|_| is_usual) else {
         return exit(context, call, ret);
-    }
+    };
     // SAFETY: set by the entry code to the frame of the call that is ending.
     unsafe { (*context.frame.get()).set_result(ret as u64) };
     between_calls::after_call(context);
