@@ -1,7 +1,7 @@
 //! What a thread computed between its calls, by the recording and by its own CPU clock, while others
 //! want its CPU. Neither is held against a fixed time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
@@ -99,10 +99,7 @@ fn copied_behind_a_call(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--").arg(binary);
     place.run(&mut record)?.success("record")?;
-    let mut show = place.command(&stage.reenact);
-    let shown = place.run(show.args(["show", "--json"]).arg(&trace))?.success("show")?.text();
-    let calls: Result<Vec<Value>, _> = shown.lines().map(serde_json::from_str).collect();
-    let calls = calls.map_err(|error| error.to_string())?;
+    let calls = shown(stage, &place, &trace)?;
     // Of the calls from each of those up to the next.
     let between = |from: &str| -> Vec<u64> {
         let starts: Vec<usize> = (0..calls.len()).filter(|at| calls[*at]["call"] == from).collect();
@@ -120,6 +117,16 @@ fn copied_behind_a_call(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// The calls of a trace.
+fn shown(stage: &Stage, place: &Place, trace: &Path) -> Result<Vec<Value>, Complaint> {
+    let mut show = place.command(&stage.reenact);
+    let shown = place.run(show.args(["show", "--json"]).arg(trace))?.success("show")?.text();
+    let calls: Result<Vec<Value>, _> = shown.lines().map(serde_json::from_str).collect();
+    let mut calls = calls.map_err(|error| error.to_string())?;
+    calls.retain(|event| event["type"] == "call");
+    Ok(calls)
+}
+
 /// What files are, and where their text lies, is noted behind calls that open and map them. That is part of neither
 /// those calls nor of what the program computes next; behind others there is nothing.
 fn noted_of_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
@@ -132,11 +139,7 @@ fn noted_of_files(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let mut record = place.command(&stage.reenact);
     record.args(["record", "--quiet", "--output"]).arg(&trace).arg("--");
     place.run(record.arg(binary).args(&names))?.success("record")?;
-    let mut show = place.command(&stage.reenact);
-    let shown = place.run(show.args(["show", "--json"]).arg(&trace))?.success("show")?.text();
-    let calls: Result<Vec<Value>, _> = shown.lines().map(serde_json::from_str).collect();
-    let mut calls = calls.map_err(|error| error.to_string())?;
-    calls.retain(|event| event["type"] == "call");
+    let calls = shown(stage, &place, &trace)?;
     // Of the last calls with this name: behind how many there was nobody's time.
     let noted = |name: &str| -> Vec<bool> {
         let behind = calls.windows(2).filter(|pair| pair[0]["call"] == name).filter_map(|pair| {

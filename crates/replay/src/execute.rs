@@ -112,6 +112,7 @@ pub struct Maker {
     go_on: GoOn,
     /// Bytes of a stream that the last call has moved.
     moved: i64,
+    /// When the last call was made, in ticks.
     made_at: u64,
     /// Copy input buffers to aligned memory.
     align: bool,
