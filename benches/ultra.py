@@ -57,8 +57,10 @@ def sizes(scale):
 class Bench:
     """Measures: `reenact` is the program, `folder` has all files."""
 
-    def __init__(self, reenact, folder, repeat, scale):
+    def __init__(self, reenact, folder, repeat, scale, is_awake):
         self.reenact, self.folder, self.repeat, self.scale = reenact, folder, repeat, scale
+        # How long a client took is in a recording: one that was made as processors halt says nothing of others.
+        self.kind = "-awake" if is_awake else ""
         self.root = f"{folder}/root"
         # How long the same loop took, before each round.
         self.loops = []
@@ -80,7 +82,7 @@ class Bench:
 
     def recorded(self, work, *more, again=False, before=()):
         """Records a program, or takes what an earlier run of this script recorded; returns the trace."""
-        trace = f"{work.folder}{''.join(more)}{'-limited' if before else ''}.rnt"
+        trace = f"{work.folder}{''.join(more)}{'-limited' if before else ''}{self.kind}.rnt"
         if again or not os.path.exists(trace):
             record = [self.reenact, "record", "--quiet", "--force", *more, "-o", f"{trace}.part", "--"]
             work.timed([*before, *record])
@@ -297,7 +299,7 @@ def main():
     chosen = args.only.split(",") if args.only else list(works)
     if unknown := set(chosen) - set(works):
         sys.exit(f"ultra.py: no such program: {', '.join(sorted(unknown))}; there are {', '.join(works)}")
-    bench = Bench(os.path.abspath(args.reenact), folder, args.repeat, args.scale)
+    bench = Bench(os.path.abspath(args.reenact), folder, args.repeat, args.scale, args.awake)
     kept = Kept(f"{folder}/ultra.jsonl", args.repeat, args.scale, args.awake)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, interrupted)

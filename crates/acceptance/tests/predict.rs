@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use acceptance::place::{Place, Who};
 use acceptance::stage::Stage;
-use acceptance::{Complaint, ensure, trials};
+use acceptance::{Complaint, ensure, program, trials};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         trials.add("some_directories", Who::Root, image.or(fuse), some_directories);
         trials.add("with_little_memory", Who::Root, memory, with_little_memory);
         trials.add("program_with_little_memory", Who::Root, memory, program_with_little_memory);
+        let small_files = memory.or(image).or(trials::missing(&["gcc"]));
+        trials.add("what_fits_into_memory", Who::Root, small_files, what_fits_into_memory);
         trials.add("with_a_latency", Who::Root, fuse, with_a_latency);
         trials.add("as_files_are_used", Who::Root, fuse, as_files_are_used);
         Ok(())
@@ -497,6 +499,39 @@ fn program_with_little_memory(stage: &Stage, who: Who) -> Result<(), Complaint> 
         .predicted(stage, &["--on", ".", "--method", "rerun", "--memory", PROGRAM_MEMORY])?;
     exactly_one(&all)?;
     nothing_is_left(&recorded.place)
+}
+
+/// As much stays in memory as for the program itself, so that the disk has as much to read: nothing of ours takes
+/// its room, and it gets none that ours do not need. Small files have the kernel keep much for each of them.
+fn what_fits_into_memory(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    const FILES: &str = "6000";
+    let place = Place::new(stage, who)?;
+    let program = program::named_in("tests/rerun", "reads_small_files")?.build(stage)?;
+    for number in 0..6000_u32 {
+        place.write(&number.to_string(), &[number as u8; 4096])?;
+    }
+    let trace = place.trace("small.rnt");
+    let mut command = place.command(&stage.reenact);
+    command.args(["record", "--quiet", "--rerunnable", "--output"]).arg(&trace).arg("--");
+    place.run(command.arg(&program).arg(FILES))?.success("the recording")?;
+    let work = place.work().display().to_string();
+    let actual = format!("cd \"$REENACT_ROOT{work}\" && {} {FILES}", program.display());
+    let mut command = place.command(&stage.reenact);
+    command.args(["predict", "--json", "--repeat", "1", "--method", "both", "--cache", "cold"]);
+    command.args(["--on", "ext4", "--images", ".", "--image-size", "512M", "--memory", "16M"]);
+    command.args(["--path", &work, "--actual", &actual]).arg(&trace);
+    let text = place.run(&mut command)?.success("predict")?.text();
+    let said: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let all = said["predictions"].as_array().map_or(&[][..], Vec::as_slice);
+    ensure!(all.len() == 2, "{said}");
+    for one in all {
+        let (read, read_there) =
+            (number(one, "disk_read_bytes"), number(&one["actual"], "disk_read_bytes"));
+        // What does not fit is read again.
+        ensure!(read_there > 1.1 * 6000.0 * 4096.0, "all has fitted: {one}");
+        ensure!((0.87..1.15).contains(&(read / read_there)), "{read} of {read_there}: {one}");
+    }
+    nothing_is_left(&place)
 }
 
 /// Opening and closing of more than 20 files asks more than 100 times; each takes 5 ms at least.

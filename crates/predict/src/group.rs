@@ -15,6 +15,10 @@ use crate::configuration::Limits;
 /// Attempts to remove a group whose last process is just ending.
 const TRIES: u32 = 200;
 const TRY_AGAIN: Duration = Duration::from_millis(10);
+/// Looks at what the kernel keeps until it has not become less for so many, but for so little; and most of all.
+const SAME_LOOKS: u32 = 20;
+const SLIGHT_BYTES: u64 = 64 << 10;
+const LOOKS_MAX: u32 = 300;
 
 /// Where the kernel shows a controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -141,11 +145,13 @@ impl Group {
         own_bytes(&text, hierarchy.unified)
     }
 
-    /// Returns what the kernel keeps for its processes, beside what [`own_bytes`](Group::own_bytes) has.
+    /// Returns what the kernel keeps for its processes, beside what [`own_bytes`](Group::own_bytes) has. Of files
+    /// that were just taken out of memory, it gives back what it kept only after a while.
     pub fn kernel_bytes(&self) -> u64 {
         let Some((hierarchy, at)) = &self.memory else { return 0 };
         let file = if hierarchy.unified { "memory.stat" } else { "memory.kmem.usage_in_bytes" };
-        kernel_bytes(&fs::read_to_string(at.join(file)).unwrap_or_default(), hierarchy.unified)
+        let read = || fs::read_to_string(at.join(file)).unwrap_or_default();
+        once_steady(|| kernel_bytes(&read(), hierarchy.unified))
     }
 
     /// Returns the memory that processes of a program, told by its device and inode, have for themselves, and
@@ -153,22 +159,26 @@ impl Group {
     pub fn bytes_of(&self, program: (u64, u64)) -> u64 {
         let Some((_, at)) = &self.memory else { return 0 };
         let pids = fs::read_to_string(at.join("cgroup.procs")).unwrap_or_default();
-        let (mut others, mut shared) = (0, 0);
+        let (mut others, mut shared, mut runners) = (0, 0, Vec::new());
         for pid in pids.lines() {
             let told = |name: &str, field: &str| {
                 let text = fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-                kilobytes(&text, field)
+                kilobytes(&text, field) << 10
             };
             let runs = fs::metadata(format!("/proc/{pid}/exe"));
             if runs.is_ok_and(|file| (file.dev(), file.ino()) == program) {
                 shared = shared.max(told("status", "RssShmem:"));
+                runners.push(pid);
             } else {
                 // Pages that they have of each other count once. Ours are counted by the group, as some of them
                 // are one memory.
                 others += told("smaps_rollup", "Pss_Anon:");
             }
         }
-        self.own_bytes().saturating_sub(others << 10) + (shared << 10)
+        // What others alone have touched of it is seen where it consists of segments.
+        let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+        let shared = shared.max(made_by(&runners, &segments));
+        self.own_bytes().saturating_sub(others) + shared
     }
 
     /// Limits the memory. What does not fit is taken from pages of files, or the write fails.
@@ -263,6 +273,32 @@ fn kilobytes(text: &str, name: &str) -> u64 {
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+/// Returns the bytes in memory of those System V segments that one of the processes has made.
+fn made_by(pids: &[&str], table: &str) -> u64 {
+    let mut lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let Some(names) = lines.next() else { return 0 };
+    let column = |wanted: &str| names.iter().position(|name| *name == wanted);
+    let Some((maker, bytes)) = column("cpid").zip(column("rss")) else { return 0 };
+    let made = lines.filter(|line| line.get(maker).is_some_and(|pid| pids.contains(pid)));
+    made.filter_map(|line| line.get(bytes)?.parse::<u64>().ok()).sum()
+}
+
+/// Returns a number that becomes less for a while, once it does not any more.
+fn once_steady(mut look: impl FnMut() -> u64) -> u64 {
+    let mut now = look();
+    let (mut least, mut same) = (now, 0);
+    for _ in 0..LOOKS_MAX {
+        if same == SAME_LOOKS {
+            break;
+        }
+        std::thread::sleep(TRY_AGAIN);
+        now = look();
+        let is_less = now + SLIGHT_BYTES < least;
+        (least, same) = if is_less { (now, 0) } else { (least, same + 1) };
+    }
+    now
+}
+
 fn own_bytes(text: &str, unified: bool) -> u64 {
     let wanted: &[&str] =
         if unified { &["anon", "kernel_stack", "pagetables"] } else { &["total_rss"] };
@@ -319,6 +355,26 @@ mod tests {
         let text = "Rss:  9 kB\nPss_Anon:        1234 kB\nPss_Anonymous: 5 kB\n";
         assert_eq!(kilobytes(text, "Pss_Anon:"), 1234);
         assert_eq!((kilobytes(text, "Swap:"), kilobytes("Swap: x", "Swap:")), (0, 0));
+    }
+
+    #[test]
+    fn segments_count_for_who_has_made_them() {
+        let table =
+            "key shmid size cpid lpid rss swap\n0 7 99 12 13 4096 0\n0 8 99 13 12 8192 0\n0 9\n";
+        assert_eq!((made_by(&["12"], table), made_by(&["12", "13"], table)), (4096, 12288));
+        assert_eq!((made_by(&["1"], table), made_by(&["12"], "")), (0, 0));
+    }
+
+    #[test]
+    fn what_becomes_less_is_waited_for_and_not_for_ever() {
+        let mut left = [9 << 20, 7 << 20, 7 << 20, 7 << 20, 5 << 20].into_iter();
+        assert_eq!(once_steady(|| left.next().unwrap_or(2 << 20)), 2 << 20);
+        let mut looks = 0;
+        once_steady(|| {
+            looks += 1;
+            (1 << 40) - u64::from(looks) * 2 * SLIGHT_BYTES
+        });
+        assert_eq!(looks, 1 + LOOKS_MAX);
     }
 
     #[test]

@@ -160,9 +160,10 @@ impl<'a> Stand<'a> {
     fn begins(&self, runs: Option<Runs>) -> Result<(), Error> {
         self.ground.settle(self.job.cold)?;
         if let Some(bytes) = self.configuration.memory {
-            if runs.is_some() && self.job.cold {
-                // What it keeps for files is gone.
-                self.kernel_bytes.set(self.group.kernel_bytes());
+            if self.job.cold {
+                // What it keeps for files is gone then, which a limit below that needs as well.
+                let kept = self.group.kernel_bytes();
+                self.kernel_bytes.set(runs.map_or(0, |_| kept));
             }
             let bytes = bytes + runs.map_or(0, |runs| self.beside(runs));
             self.group.limit_memory(bytes).map_err(|error| self.too_small(&error))?;
