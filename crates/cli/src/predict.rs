@@ -258,12 +258,16 @@ fn configurations(args: &Args) -> Vec<Configuration> {
 
 /// Why a replay would not compute as long as the program did, if so.
 fn unknown_time(recorded: &Recorded) -> Option<String> {
+    let instead = if recorded.leaves_out_computing {
+        "without --no-cpu-time"
+    } else {
+        "it while nobody else needs its processor (of programs that register no area for restartable \
+         sequences, as those in Go, with --rerunnable)"
+    };
     (!recorded.tells_computing).then(|| {
         format!(
             "what the program computed in {:.3} s between its calls is not in the recording, and a replay \
-             would leave it out: record without --no-cpu-time (of programs that register no area for \
-             restartable sequences, as those in Go, it is known with --rerunnable alone), or use \
-             --method rerun",
+             would leave it out: record {instead}, or use --method rerun",
             recorded.unknown_s
         )
     })

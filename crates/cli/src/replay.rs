@@ -33,7 +33,7 @@ use crate::source;
 pub use args::Args;
 use log::Log;
 use report::Report;
-use root::Root;
+use root::{Leader, Root};
 
 /// Exit codes of the process in the jail.
 const DONE: u8 = 0;
@@ -208,7 +208,8 @@ fn in_jail(
     let _ends = interrupt::ends(inmate.keeper());
     let protection = inmate.protection.to_string();
     // On a failure, the jail ends by itself with a message.
-    if let Ok(dangers) = heard(&mut File::from(OwnedFd::from(ready))) {
+    let mut ready = File::from(OwnedFd::from(ready));
+    if let Ok(dangers) = heard(&mut ready) {
         if !dangers.is_empty() && !opened.warned.replace(true) {
             message::warn(&format!(
                 "the trace does not hold all data that moved: {dangers}. What comes out otherwise \
@@ -218,10 +219,13 @@ fn in_jail(
         if args.cold {
             root::make_cold();
         }
-        if let Some(gate) = args.gate {
-            root::wait_at(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")))?;
-        }
+        let begin =
+            |gate| Leader::begin(gate).map_err(|error| fail(&format!("--gate {gate}: {error}")));
+        let leader = args.gate.map(begin).transpose()?;
         let _ = File::from(OwnedFd::from(go)).write_all(b"!");
+        if let Some(leader) = leader {
+            leader.end(&mut ready);
+        }
     }
     let mut bytes = Vec::new();
     let read = File::from(OwnedFd::from(reading)).read_to_end(&mut bytes);

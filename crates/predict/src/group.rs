@@ -142,7 +142,9 @@ impl Group {
     pub fn own_bytes(&self) -> u64 {
         let Some((hierarchy, at)) = &self.memory else { return 0 };
         let text = fs::read_to_string(at.join("memory.stat")).unwrap_or_default();
-        own_bytes(&text, hierarchy.unified)
+        // The first version counts page tables with all else that the kernel keeps.
+        let tables = if hierarchy.unified { 0 } else { self.tables_bytes() };
+        own_bytes(&text, hierarchy.unified) + tables
     }
 
     /// Returns what the kernel keeps for its processes, beside what [`own_bytes`](Group::own_bytes) has. Of files
@@ -151,41 +153,51 @@ impl Group {
         let Some((hierarchy, at)) = &self.memory else { return 0 };
         let file = if hierarchy.unified { "memory.stat" } else { "memory.kmem.usage_in_bytes" };
         let read = || fs::read_to_string(at.join(file)).unwrap_or_default();
-        once_steady(|| kernel_bytes(&read(), hierarchy.unified))
+        let all = once_steady(|| kernel_bytes(&read(), hierarchy.unified));
+        if hierarchy.unified { all } else { all.saturating_sub(self.tables_bytes()) }
+    }
+
+    /// Returns the page tables of its processes.
+    fn tables_bytes(&self) -> u64 {
+        let Some((_, at)) = &self.memory else { return 0 };
+        let pids = fs::read_to_string(at.join("cgroup.procs")).unwrap_or_default();
+        pids.lines().map(|pid| told(pid, "status", "VmPTE:")).sum()
     }
 
     /// Returns the memory that processes of a program, told by its device and inode, have for themselves, and
-    /// what they share with all others.
+    /// what they share with each other and with all others.
     pub fn bytes_of(&self, program: (u64, u64)) -> u64 {
-        let Some((_, at)) = &self.memory else { return 0 };
+        let Some((hierarchy, at)) = &self.memory else { return 0 };
         let pids = fs::read_to_string(at.join("cgroup.procs")).unwrap_or_default();
-        let (mut others, mut shared, mut runners) = (0, 0, Vec::new());
-        for pid in pids.lines() {
-            let told = |name: &str, field: &str| {
-                let text = fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-                kilobytes(&text, field) << 10
-            };
-            let runs = fs::metadata(format!("/proc/{pid}/exe"));
-            if runs.is_ok_and(|file| (file.dev(), file.ino()) == program) {
-                shared = shared.max(told("status", "RssShmem:"));
-                runners.push(pid);
-            } else {
-                // Pages that they have of each other count once. Ours are counted by the group, as some of them
-                // are one memory.
-                others += told("smaps_rollup", "Pss_Anon:");
-            }
-        }
-        // What others alone have touched of it is seen where it consists of segments.
+        let runs = |pid: &&str| {
+            let file = fs::metadata(format!("/proc/{pid}/exe"));
+            file.is_ok_and(|file| (file.dev(), file.ino()) == program)
+        };
+        let (ours, others): (Vec<&str>, Vec<&str>) = pids.lines().partition(runs);
         let segments = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let shared = shared.max(made_by(&runners, &segments));
-        self.own_bytes().saturating_sub(others) + shared
+        let lent = made_by(&ours, &segments);
+        let (mut own, mut shared) = (0, 0);
+        for pid in others {
+            // Pages that they have of each other count once. Ours are counted by the group, as some of them
+            // are one memory.
+            own += told(pid, "smaps_rollup", "Pss_Anon:") + told(pid, "status", "VmPTE:");
+            shared = shared.max(told(pid, "status", "RssShmem:").saturating_sub(lent));
+        }
+        let text = fs::read_to_string(at.join("memory.stat")).unwrap_or_default();
+        let all_shared = sum_of(&text, &[if hierarchy.unified { "shmem" } else { "total_shmem" }]);
+        self.own_bytes().saturating_sub(own) + all_shared.saturating_sub(shared)
     }
 
-    /// Limits the memory. What does not fit is taken from pages of files, or the write fails.
-    pub fn limit_memory(&self, bytes: u64) -> Result<(), Error> {
+    /// Limits the memory, or does not any more. What does not fit is taken from pages of files, or the write
+    /// fails.
+    pub fn limit_memory(&self, bytes: Option<u64>) -> Result<(), Error> {
         let Some((hierarchy, at)) = &self.memory else { return Ok(()) };
-        let file = if hierarchy.unified { "memory.max" } else { "memory.limit_in_bytes" };
-        write(&at.join(file), &bytes.to_string())?;
+        let (file, all) = match hierarchy.unified {
+            true => ("memory.max", "max"),
+            false => ("memory.limit_in_bytes", "-1"),
+        };
+        let text = bytes.map_or(all.into(), |bytes| bytes.to_string());
+        write(&at.join(file), &text)?;
         // Where there is swap, it is no way out.
         if hierarchy.unified {
             let _ = write(&at.join("memory.swap.max"), "0");
@@ -265,6 +277,12 @@ pub fn enter(doors: &[OwnedFd]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns what a file of a process says, in bytes.
+fn told(pid: &str, file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    kilobytes(&text, name) << 10
 }
 
 /// Returns the number of a line of a file of /proc.

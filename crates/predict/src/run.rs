@@ -24,7 +24,7 @@ use crate::pinned::{self, Pinned};
 const LOOK: Duration = Duration::from_millis(5);
 const LOOK_AT_EACH: Duration = Duration::from_millis(10);
 /// Changes of it below this are not followed.
-const STEP_BYTES: u64 = 1 << 20;
+const STEP_BYTES: u64 = 128 << 10;
 /// Exit code of `replay` and `rerun` for results that came out otherwise.
 const DIFFERENT: i32 = 4;
 
@@ -166,7 +166,7 @@ impl<'a> Stand<'a> {
                 self.kernel_bytes.set(runs.map_or(0, |_| kept));
             }
             let bytes = bytes + runs.map_or(0, |runs| self.beside(runs));
-            self.group.limit_memory(bytes).map_err(|error| self.too_small(&error))?;
+            self.group.limit_memory(Some(bytes)).map_err(|error| self.too_small(&error))?;
         }
         if let Some(device) = self.ground.device() {
             self.group.limit_blocks(device, &self.configuration.limits)?;
@@ -197,11 +197,18 @@ impl<'a> Stand<'a> {
             }
     }
 
-    /// Waits for a run, and lets its limit follow what it has for itself.
-    fn follow(&self, child: &mut Child, runs: Runs) -> Result<ExitStatus, Error> {
+    /// Waits for a run, and lets its limit follow what it has for itself, until the run says that all calls were
+    /// made: what is compared then is not measured.
+    fn follow(
+        &self,
+        child: &mut Child,
+        runs: Runs,
+        says: &UnixStream,
+    ) -> Result<ExitStatus, Error> {
         let waited = |error| Error::Failed(format!("waiting for the run: {error}"));
         let Some(bytes) = self.configuration.memory else { return child.wait().map_err(waited) };
         let mut beside = self.beside(runs);
+        says.set_nonblocking(true).map_err(waited)?;
         loop {
             if let Some(status) = child.try_wait().map_err(waited)? {
                 return Ok(status);
@@ -210,8 +217,14 @@ impl<'a> Stand<'a> {
                 Runs::Calls => LOOK,
                 Runs::Program(_) => LOOK_AT_EACH,
             });
+            if { says }.read(&mut [0]).is_ok_and(|said| said > 0) {
+                self.group.limit_memory(None)?;
+                return child.wait().map_err(waited);
+            }
             let now = self.beside(runs);
-            if now.abs_diff(beside) >= STEP_BYTES && self.group.limit_memory(bytes + now).is_ok() {
+            if now.abs_diff(beside) >= STEP_BYTES
+                && self.group.limit_memory(Some(bytes + now)).is_ok()
+            {
                 beside = now;
             }
         }
@@ -255,7 +268,7 @@ impl<'a> Stand<'a> {
             }
             let _ = ours.write_all(b"!");
         }
-        let status = self.follow(&mut child, runs)?;
+        let status = self.follow(&mut child, runs, &ours)?;
         match status.code() {
             Some(0 | DIFFERENT) => Ok(text(out)),
             _ => Err(died(self, words[0], status, &told)),

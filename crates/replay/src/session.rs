@@ -47,7 +47,7 @@ pub struct Session<'a> {
     /// Options of the replay.
     pub options: Options,
     /// Pipes to announce the finished image, with a text of the possible causes of mismatches
-    /// (4-byte length, then the text), and to wait for the go-ahead.
+    /// (4-byte length, then the text), and to wait for the go-ahead. Another byte says that all calls were made.
     pub ready: Option<(OwnedFd, OwnedFd)>,
     /// Most bytes to use on each file system.
     pub max_size: Option<u64>,
@@ -130,17 +130,23 @@ impl Session<'_> {
         findings.image_unknown_bytes = built.unknown_bytes;
         findings.not_seen = std::mem::take(&mut built.not_seen);
         let dangers = findings.not_seen.dangers().unwrap_or_default();
-        if let Some((tell, hear)) = self.ready
-            && let Err(error) = hand_shake(tell, hear, &dangers)
-        {
-            findings.outcome.stopped = failed(format!("the command is gone: {error}"));
-            return findings;
+        let mut told = None;
+        if let Some((tell, hear)) = self.ready {
+            match hand_shake(tell.into(), hear.into(), &dangers) {
+                Ok(tell) => told = Some(tell),
+                Err(error) => {
+                    findings.outcome.stopped = failed(format!("the command is gone: {error}"));
+                    return findings;
+                }
+            }
         }
         let privileged = self.options.privileged;
         let proc = self.proc.filter(|_| !space.answers_from_outside());
         let made_up = std::mem::take(&mut built.made_up);
         findings.outcome =
             replay(self.trace, self.options, space, made_up, self.progress, proc, self.log);
+        // Nobody has to listen.
+        let _ = told.map(|mut told| told.write_all(b"."));
         let began = Instant::now();
         if self.compare && findings.outcome.stopped.is_none() {
             match final_state(self.trace, &built, privileged) {
@@ -195,10 +201,12 @@ impl Session<'_> {
     }
 }
 
-fn hand_shake(tell: OwnedFd, hear: OwnedFd, dangers: &str) -> io::Result<()> {
+/// Tells that the image is there, and waits for the go-ahead. Returns where to tell more.
+fn hand_shake(mut tell: File, mut hear: File, dangers: &str) -> io::Result<File> {
     let len = u32::try_from(dangers.len()).unwrap_or(0).to_le_bytes();
-    File::from(tell).write_all(&[&len, dangers.as_bytes()].concat())?;
-    File::from(hear).read_exact(&mut [0])
+    tell.write_all(&[&len, dangers.as_bytes()].concat())?;
+    hear.read_exact(&mut [0])?;
+    Ok(tell)
 }
 
 /// Compares the final files with those of the recording.

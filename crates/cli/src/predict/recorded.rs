@@ -29,6 +29,8 @@ pub struct Recorded {
     pub unknown_s: f64,
     /// Enough is known for a replay that computes as long as the program did.
     pub tells_computing: bool,
+    /// Its recorder was told to leave it out.
+    pub leaves_out_computing: bool,
     /// How much of the time was spent being recorded.
     pub recording_s: f64,
     /// How much of it went to waiting for time to pass, peers and terminals.
@@ -52,6 +54,7 @@ impl Recorded {
             user_s: (unknown_share <= UNKNOWN_TOLD).then(|| seconds(computed.user_ns)),
             unknown_s: seconds(computed.all_unknown_ns()),
             tells_computing: unknown_share <= UNKNOWN_MAX,
+            leaves_out_computing: trace.preamble().has_option("--no-cpu-time"),
             recording_s: seconds(wall.of(Activity::Recording)),
             waited_s: OUTSIDE.iter().map(|of| seconds(wall.of(*of))).sum(),
             same_device: beside.device.is_so(),

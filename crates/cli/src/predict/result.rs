@@ -457,6 +457,7 @@ pub mod tests {
             user_s: Some(0.5),
             unknown_s: 0.3,
             tells_computing: true,
+            leaves_out_computing: false,
             recording_s: 0.1,
             waited_s,
             same_device: true,

@@ -1,6 +1,6 @@
 //! The root directory of a replay.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
@@ -125,10 +125,23 @@ pub fn make_cold() {
     }
 }
 
-/// Tells on a descriptor that the files are there, and waits for an answer.
-pub fn wait_at(gate: RawFd) -> io::Result<()> {
-    // SAFETY: who starts us names a socket that it gave us for this alone, and once.
-    let mut gate = unsafe { UnixStream::from_raw_fd(gate) };
-    gate.write_all(b"!")?;
-    gate.read_exact(&mut [0])
+/// Who has to know when the files are there, and when all calls were made.
+pub struct Leader(UnixStream);
+
+impl Leader {
+    /// Tells on a descriptor that the files are there, and waits for an answer.
+    pub fn begin(gate: RawFd) -> io::Result<Leader> {
+        // SAFETY: who starts us names a socket that it gave us for this alone, and once.
+        let mut gate = unsafe { UnixStream::from_raw_fd(gate) };
+        gate.write_all(b"!")?;
+        gate.read_exact(&mut [0])?;
+        Ok(Leader(gate))
+    }
+
+    /// Waits until the jail says that all calls were made, or is gone, and tells so.
+    pub fn end(mut self, ready: &mut File) {
+        let _ = ready.read_exact(&mut [0]);
+        // Nobody has to listen.
+        let _ = self.0.write_all(b".");
+    }
 }

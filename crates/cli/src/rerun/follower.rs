@@ -25,7 +25,7 @@ use trace::Trace;
 use super::args::Args;
 use crate::failure::Failure;
 use crate::message;
-use crate::replay::root::{Filling, Root, make_cold, wait_at};
+use crate::replay::root::{Filling, Leader, Root, make_cold};
 use crate::replay::{calls, first_user, heard, interrupt, is_root};
 
 /// What the warden says: the files are there; what follows is text; what follows are findings.
@@ -305,7 +305,8 @@ fn guard(
         u8::from(File::from(OwnedFd::from(writing)).write_all(&found).is_err())
     })
     .map_err(|error| text(&error))?;
-    if let Ok(dangers) = heard(&mut File::from(OwnedFd::from(ready)))
+    let mut ready = File::from(OwnedFd::from(ready));
+    if let Ok(dangers) = heard(&mut ready)
         && !dangers.is_empty()
     {
         message::warn(&format!("the trace does not hold all data that moved: {dangers}"));
@@ -313,11 +314,13 @@ fn guard(
     if args.cold {
         make_cold();
     }
-    if let Some(descriptor) = args.gate {
-        wait_at(descriptor).map_err(|error| format!("--gate {descriptor}: {error}"))?;
-    }
+    let begin = |gate| Leader::begin(gate).map_err(|error| format!("--gate {gate}: {error}"));
+    let leader = args.gate.map(begin).transpose()?;
     let said = says.write_all(&[READY]);
     let _ = File::from(OwnedFd::from(go)).write_all(b"!");
+    if let Some(leader) = leader {
+        leader.end(&mut ready);
+    }
     let mut bytes = vec![FOUND];
     let read = File::from(OwnedFd::from(reading)).read_to_end(&mut bytes);
     let exit = inmate.wait().map_err(|error| text(&error))?;
