@@ -46,6 +46,8 @@ SYSTEMS = ["ext4", "xfs", "btrfs", "btrfs+zlib"]
 STRACE_SECONDS = 60
 # While this is open and says 0, idle processors wait in a loop.
 LATENCY = "/dev/cpu_dma_latency"
+# Where the programs run.
+BOUND = ["taskset", "-c", "0"]
 # Steps of a loop that only counts.
 LOOP = 2_000_000
 
@@ -90,9 +92,9 @@ class Bench:
         work.prepare()
         return trace
 
-    def json_of(self, words):
+    def json_of(self, words, before=()):
         """Returns the object that a command of ours prints."""
-        program = start(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        program = start([*before, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, errors = said_by(program, words[1])
         lines = [line for line in out.splitlines() if line.startswith("{")]
         return json.loads(lines[-1]) if lines else {"failed": errors.strip()[-300:]}
@@ -149,13 +151,13 @@ class Bench:
         shutil.rmtree(self.root, ignore_errors=True)
         return ["--root", self.root]
 
-    def predicted(self, work, trace, *more):
+    def predicted(self, work, trace, *more, before=()):
         """Predictions with actual times, in turn."""
         method = "replay" if work.never_again else "both"
         # The command of --actual has only its own files there.
         words = [self.reenact, "predict", "--json", "--method", method, "--repeat", str(self.repeat),
                  "--images", self.folder, "--path", work.folder, *more, "--actual", work.actual(), trace]
-        said = self.json_of(words)
+        said = self.json_of(words, before)
         if not said.get("predictions"):
             raise Failed(said.get("failed", "?"))
         return {"predictions": said["predictions"]}
@@ -163,7 +165,7 @@ class Bench:
     def remote(self, work, _):
         """On a volume that is reached over a network."""
         trace = self.recorded(work, "--rerunnable")
-        return self.predicted(work, trace, "--on", "ext4", "--limit", REMOTE)
+        return self.predicted(work, trace, "--on", "ext4", "--limit", REMOTE, before=BOUND)
 
     def memory(self, work, size):
         """With so much memory, from a trace that was taken with the least, and as long waits for the client."""
@@ -171,7 +173,7 @@ class Bench:
         with limited(sizes(self.scale)[0] + 256) as before:
             trace = self.recorded(work, "--rerunnable", before=before)
         return self.predicted(work, trace, "--on", "ext4", "--cache", "cold", "--memory", f"{size}M",
-                              "--stimuli", "recorded")
+                              "--stimuli", "recorded", before=BOUND)
 
     def systems(self, work, system):
         """On a fresh file system."""
