@@ -2,14 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
-use linux_raw_sys::general as raw;
 use syscalls::record::{Header, RecordKind, enter_flag};
 
 use crate::arch::processor::time_stamp;
+use crate::clock;
 use crate::context::Context;
-use crate::needs::Need;
 use crate::stream::Stream;
-use crate::sys;
 
 /// Calls after which the clock is asked as well if the thread was without a CPU in them, once it was
 /// without one between calls: only then is it known what it had when they returned.
@@ -110,21 +108,13 @@ fn look(context: &Context) -> bool {
     let time = &context.cpu_time;
     time.known_at.set(0);
     time.arm();
-    if context.process().filtered.get() || context.clockless.get() {
-        return false;
-    }
     for _ in 0..TRIES {
-        // SAFETY: it consists of integers, for which zero is a valid value.
-        let mut told: raw::__kernel_timespec = unsafe { core::mem::zeroed() };
-        let clock = u64::from(raw::CLOCK_THREAD_CPUTIME_ID);
-        if sys::call(Need::CpuClock, [clock, &raw mut told as u64, 0, 0, 0, 0]) != 0 {
-            return false;
-        }
+        let Some(computed) = clock::computed_ns(context) else { return false };
         let now = time_stamp();
         // Without a CPU meanwhile, it is not known when the clock said so.
         if time.stayed() {
             time.known_at.set(now);
-            time.known_ns.set(told.tv_sec as u64 * 1_000_000_000 + told.tv_nsec as u64);
+            time.known_ns.set(computed);
             return true;
         }
         time.arm();

@@ -1,9 +1,16 @@
-//! Time stamps of records, also in threads that may not read the time stamp counter.
+//! Time stamps of records, also in threads that may not read the time stamp counter, and what a thread computed.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use linux_raw_sys::general as raw;
+
 use crate::arch::processor::time_stamp;
 use crate::context::Context;
+use crate::needs::Need;
+use crate::sys;
+
+/// In the number of a clock of some thread, whose id is above it (CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED).
+const CLOCK_OF_THREAD: u32 = 6;
 
 /// Last time stamp: read before the counter was forbidden, or made up since.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -26,4 +33,24 @@ pub fn without_counter(context: &Context) -> u64 {
     let now = before.max(told) + 1;
     LAST.fetch_max(now, Ordering::Relaxed);
     now
+}
+
+/// Returns the nanoseconds that this thread has had a CPU, if it may be asked for.
+pub fn computed_ns(context: &Context) -> Option<u64> {
+    asked(context, u64::from(raw::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// Returns the same of a thread of this process.
+pub fn computed_by(context: &Context, tid: u32) -> Option<u64> {
+    asked(context, u64::from(!tid << 3 | CLOCK_OF_THREAD))
+}
+
+fn asked(context: &Context, clock: u64) -> Option<u64> {
+    if context.process().filtered.get() || context.clockless.get() {
+        return None;
+    }
+    // SAFETY: it consists of integers, for which zero is a valid value.
+    let mut told: raw::__kernel_timespec = unsafe { core::mem::zeroed() };
+    let failed = sys::call(Need::CpuClock, [clock, &raw mut told as u64, 0, 0, 0, 0]) != 0;
+    (!failed).then(|| told.tv_sec as u64 * 1_000_000_000 + told.tv_nsec as u64)
 }

@@ -26,6 +26,7 @@ use crate::hurry::{Hurry, Where};
 use crate::late_input::LateInput;
 use crate::lock::SpinLock;
 use crate::long_copies::LongCopies;
+use crate::patience::Patience;
 use crate::shadow::Rings;
 use crate::signal::{Actions, FAULTS, NO_ALTSTACK, signal_bit};
 use crate::signal_queue::SignalQueue;
@@ -111,6 +112,8 @@ pub struct Context {
     /// Signals that wait for the next call, and those that have waited too long.
     pub deferred: Word,
     pub overdue: Word,
+    /// How long the former may.
+    pub patience: Patience,
     /// The timer that tells of these.
     pub alarm: Timer,
     /// The call before which some have arrived.
@@ -375,6 +378,7 @@ impl Context {
             attention,
             deferred,
             overdue,
+            patience: _,
             alarm,
             hurry,
             looking,

@@ -11,13 +11,11 @@ use crate::arch::head::phase;
 use crate::arch::places::{Place, in_agent_text, place_of};
 use crate::context::Context;
 use crate::interrupted::on_own_stack;
+use crate::patience::PATIENCE_NS;
 use crate::signal::{Info, real_mask, signal_bit};
 use crate::stream::Stream;
 use crate::timers::{Whose, told};
-use crate::{course, sys};
-
-/// How long a signal waits for a call, and a call before which signals have arrived may wait.
-const PATIENCE_NS: i64 = 10_000_000;
+use crate::{clock, course, sys};
 
 /// Blocks a signal that hit the program until its next call. False if it is to be delivered now.
 pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UContext) -> bool {
@@ -39,6 +37,9 @@ pub fn wait_for_call(context: &Context, signal: u32, info: &Info, uc: &mut UCont
         return false;
     }
     let process = context.process();
+    if is_first {
+        context.patience.begin(clock::computed_ns(context));
+    }
     let action = process.lock.with(|()| process.actions.get(signal));
     context.hurry.add(is_first, action.flags);
     context.deferred.set(context.deferred.get() | bit);
@@ -94,6 +95,9 @@ pub fn is_alarm(context: &Context, signal: u32, info: &Info, uc: &mut UContext) 
     }
     // In the agent a call has begun, which lets them in.
     if waiting != 0 && !in_agent_text(uc.address()) {
+        if context.patience.lasts(clock::computed_ns(context)) && set_alarm(context) {
+            return true;
+        }
         context.deferred.set(0);
         context.overdue.set(waiting);
         context.hurry.overdue(uc.regs.rsp);

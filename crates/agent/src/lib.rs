@@ -44,6 +44,7 @@ mod flights;
 mod late_input;
 mod lock;
 mod long_copies;
+mod patience;
 mod provided;
 mod shadow;
 mod signal;

@@ -23,11 +23,13 @@ use crate::{asked, clock, course, lost_calls, sys};
 const NAP_NS: u64 = 1_000_000;
 /// Naps after which others let a thread go first.
 const NAPS_TILL_URGENT: u32 = 2;
-/// Naps in which the same thread has run all the time, after which it is told to give it up: first, and
-/// once that was so for many times. Threads that wait for each other without calls need it often.
+/// Naps for which the same thread has run, after which it is told to give it up: first, and once that was so for
+/// many times. Threads that wait for each other without calls need it often.
 const NAPS_OF_SLICE: u32 = 250;
 const NAPS_OF_SHORT_SLICE: u32 = 20;
 const SLICES_TILL_SHORT: u32 = 16;
+/// Where others have the CPUs, it has so many times as long at most.
+const STRETCH: u32 = 4;
 
 /// Whether this thread takes part. A process that shares the memory of its maker, which waits for it,
 /// does not.
@@ -61,7 +63,7 @@ fn take_over(context: &Context) {
         return;
     }
     baton.turn.fetch_add(1, Ordering::Relaxed);
-    context.has_baton_since.set(cpu_time());
+    context.has_baton_since.set(clock::computed_ns(context).unwrap_or(0));
     let leaving = baton.leaving.swap(NOBODY, Ordering::Relaxed);
     // What the kernel does to its memory at its end is done before anybody goes on.
     while leaving != NOBODY && is_there(context, leaving) && !is_over(context) {
@@ -76,7 +78,7 @@ fn wait(context: &Context, baton: &Baton) -> bool {
     if urgent != NOBODY {
         sys::futex_wait(&baton.urgent, urgent, NAP_NS);
     }
-    let (mut naps, mut turn, mut same) = (0, baton.turn.load(Ordering::Relaxed), 0);
+    let (mut naps, mut slice) = (0, Slice::begins(baton));
     loop {
         match baton.take_or_want(tid) {
             None => break,
@@ -89,12 +91,8 @@ fn wait(context: &Context, baton: &Baton) -> bool {
         if naps == NAPS_TILL_URGENT {
             baton.urgent.store(tid, Ordering::Relaxed);
         }
-        let turn_now = baton.turn.load(Ordering::Relaxed);
-        same = if turn_now == turn { same + 1 } else { 0 };
-        turn = turn_now;
-        let is_short = baton.slices.load(Ordering::Relaxed) >= SLICES_TILL_SHORT;
-        if same >= if is_short { NAPS_OF_SHORT_SLICE } else { NAPS_OF_SLICE } {
-            same = 0;
+        if slice.is_over(context, baton) {
+            slice = Slice::begins(baton);
             ask_for_it(context, baton);
         }
     }
@@ -103,6 +101,41 @@ fn wait(context: &Context, baton: &Baton) -> bool {
         sys::futex_wake(&baton.urgent);
     }
     true
+}
+
+/// What the same thread has run while another one waits.
+struct Slice {
+    turn: u32,
+    naps: u32,
+    /// What it had computed before, if that may be asked.
+    computed_ns: Option<u64>,
+}
+
+impl Slice {
+    fn begins(baton: &Baton) -> Slice {
+        Slice { turn: baton.turn.load(Ordering::Relaxed), naps: 0, computed_ns: None }
+    }
+
+    /// The other one has slept once more.
+    fn is_over(&mut self, context: &Context, baton: &Baton) -> bool {
+        if baton.turn.load(Ordering::Relaxed) != self.turn {
+            *self = Slice::begins(baton);
+        }
+        self.naps += 1;
+        let is_short = baton.slices.load(Ordering::Relaxed) >= SLICES_TILL_SHORT;
+        let naps = if is_short { NAPS_OF_SHORT_SLICE } else { NAPS_OF_SLICE };
+        if self.naps > 1 && self.naps < naps {
+            return false;
+        }
+        let now = clock::computed_by(context, baton.holder());
+        if self.naps == 1 {
+            self.computed_ns = now;
+            return false;
+        }
+        let computed = now.zip(self.computed_ns).map(|(now, before)| now.saturating_sub(before));
+        let is_early = computed.is_some_and(|ns| ns < u64::from(naps) * NAP_NS / 10 * 9);
+        !is_early || self.naps >= naps * STRETCH
+    }
 }
 
 /// A call begins, in which others may run.
@@ -133,15 +166,6 @@ pub fn leave_for_ever(context: &Context) {
             sys::futex_wake_one(&baton.word);
         }
     }
-}
-
-/// Nanoseconds that this thread has had a CPU.
-fn cpu_time() -> u64 {
-    // SAFETY: it consists of integers, for which zero is a valid value.
-    let mut told: raw::__kernel_timespec = unsafe { core::mem::zeroed() };
-    let clock = u64::from(raw::CLOCK_THREAD_CPUTIME_ID);
-    sys::call(Need::CpuClock, [clock, &raw mut told as u64, 0, 0, 0, 0]);
-    told.tv_sec as u64 * 1_000_000_000 + told.tv_nsec as u64
 }
 
 /// Whether a thread of this process is there.
@@ -189,7 +213,8 @@ pub fn is_asked_for(context: &Context, signal: u32, info: &Info, uc: &mut UConte
     if course::is_answered() {
         asked::pause(context);
     } else if takes_part(context) && has(context, baton) {
-        let ran = cpu_time().saturating_sub(context.has_baton_since.get());
+        let computed = clock::computed_ns(context).unwrap_or(0);
+        let ran = computed.saturating_sub(context.has_baton_since.get());
         let head = Header::new(RecordKind::TimeSlice, 0, 0, 0).to_word();
         Stream::record(context, &[head, clock::now(context), ran]);
         Stream::publish(context);

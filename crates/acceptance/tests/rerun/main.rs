@@ -1,5 +1,6 @@
 //! `record --rerunnable` and `reenact rerun`, on programs of the repository and on real ones.
 
+mod busy_machine;
 mod threaded;
 
 use std::fs;
@@ -178,6 +179,8 @@ fn main() -> ExitCode {
             });
         }
         trials.add_for_both("signals_are_ignored_as_they_were", None, ignored);
+        trials.add("busy_machine/signals", Who::User, None, busy_machine::signals);
+        trials.add("busy_machine/turns", Who::User, None, busy_machine::turns);
         let long = (!tier::is_long()).then_some("the long tier");
         trials.add_for_both("every_test_program", long, every_program);
         trials.add_for_both("nothing_is_changed", None, nothing_is_changed);

@@ -171,8 +171,8 @@ pub struct Args {
     /// With --rerunnable: let one thread of a process run at a time, so that programs with threads can be
     /// executed again
     ///
-    /// Threads take turns at calls. One that makes no call for 250 ms while others wait lets them run where it
-    /// is, which is marked; a re-execution may then differ.
+    /// Threads take turns at calls. One that computes for 250 ms without a call while others wait lets them run
+    /// where it is, which is marked; a re-execution may then differ.
     #[arg(long, requires = "rerunnable")]
     pub serialize: bool,
 
