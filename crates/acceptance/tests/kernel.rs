@@ -93,6 +93,17 @@ fn instances_of(pid: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&prefix)).collect()
 }
 
+/// Whether the instances of a recorder have events, and are switched on, which it does last.
+fn is_recording(pid: u32) -> bool {
+    let instances = instances_of(pid);
+    let is_on = |name: &String| {
+        let read = |file| fs::read_to_string(Path::new(INSTANCES).join(name).join(file));
+        read("set_event").is_ok_and(|events| !events.is_empty())
+            && read("tracing_on").is_ok_and(|on| on.trim() == "1")
+    };
+    !instances.is_empty() && instances.iter().all(is_on)
+}
+
 /// What `show --json` says, and `info --json`.
 fn shown(stage: &Stage, place: &Place, trace: &str) -> Result<(Vec<Value>, Value), Complaint> {
     let run = |words: &[&str]| {
@@ -418,7 +429,7 @@ fn losses_are_gaps(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     command.args(["--kernel-buffer", "16K", "--duration", "20s"]);
     let mut recorder = command.spawn().map_err(|error| error.to_string())?;
     let pid = recorder.id();
-    wait_for(|| !instances_of(pid).is_empty())?;
+    wait_for(|| is_recording(pid))?;
     let signal = |signal| {
         // SAFETY: the process is our child, and was not waited for.
         unsafe { libc::kill(pid as libc::pid_t, signal) };
@@ -460,7 +471,7 @@ fn buffers_grow(stage: &Stage, place: &Place) -> Result<(), Complaint> {
     command.args(["--kernel-buffer", "64K", "--duration", "120s"]);
     let mut recorder = command.spawn().map_err(|error| error.to_string())?;
     let pid = recorder.id();
-    wait_for(|| !instances_of(pid).is_empty())?;
+    wait_for(|| is_recording(pid))?;
     let signal = |signal| {
         // SAFETY: the process is our child, and was not waited for.
         unsafe { libc::kill(pid as libc::pid_t, signal) };
@@ -602,7 +613,5 @@ fn wait_for(is_so: impl Fn() -> bool) -> Result<(), Complaint> {
         ensure!(since.elapsed() < WAIT, "nothing happened");
         thread::sleep(Duration::from_millis(20));
     }
-    // The recorder has set up all of it.
-    thread::sleep(Duration::from_millis(300));
     Ok(())
 }
