@@ -151,7 +151,14 @@ fn is_held(stage: &Stage, who: Who, attack: &str) -> Result<(), Complaint> {
     );
     // Whatever the attackers did to their own arena, all execs by root are recorded.
     let info = Info::of(stage, &trace)?;
-    ensure!(info.count("execve") >= programs().into(), "{} execs", info.count("execve"));
+    ensure!(
+        info.count("execve") >= programs().into(),
+        "{} execs of {} calls\n{}{}",
+        info.count("execve"),
+        info.calls,
+        recorded.errors(),
+        info.gap_list
+    );
     first_process_is_roots(stage, &place)
 }
 
