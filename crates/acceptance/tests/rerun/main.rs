@@ -147,6 +147,7 @@ fn main() -> ExitCode {
             let program = built(stage, "condition")?.display().to_string();
             again(stage, &place, SERIAL, &[&program])
         });
+        trials.add_for_both("threads_under_a_filter", None, threads_under_a_filter);
         for &(name, needed, script) in threaded::WORKS {
             let is_long = name == "javac" && !tier::is_long();
             let missing = trials::missing(needed).or(is_long.then_some("the long tier"));
@@ -311,6 +312,16 @@ fn equal_or_told(stage: &Stage, place: &Place, command: &[&str]) -> Result<(), C
     let may_differ = slices > 0 || asks_processor;
     ensure!(may_differ || same * 2 >= rounds, "only {same} of {rounds} are the same");
     Ok(())
+}
+
+/// Nothing is asked for that the filter of a program would kill it for, also where a thread is interrupted.
+fn threads_under_a_filter(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let place = Place::new(stage, who)?;
+    let program = built(stage, "filtered_threads")?.display().to_string();
+    let (_, outcome) = recorded(stage, &place, SERIAL, &[&program])?;
+    let (output, status) = (outcome.text(), outcome.status);
+    ensure!(status.success() && output.contains("seen"), "{status}: {output:?}");
+    again(stage, &place, SERIAL, &[&program])
 }
 
 /// A program finds the signals ignored and blocked that it found when it was recorded.
