@@ -1,5 +1,5 @@
 // Threads of which one looks for what another one has stored, without a call, under a filter that kills who asks
-// for the time.
+// for the time, or for an area of restartable sequences (for which it has asked before, if at all).
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -27,11 +27,12 @@ static void *compute(void *unused) {
 int main(void) {
     struct sock_filter steps[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rseq, 1, 0),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog filter = {4, steps};
+    struct sock_fprog filter = {5, steps};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 1;
     pthread_t threads[2];
     if (pthread_create(&threads[0], NULL, look, NULL) || pthread_create(&threads[1], NULL, compute, NULL)) return 1;

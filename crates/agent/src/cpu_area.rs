@@ -49,7 +49,9 @@ pub fn begin(context: &Context) {
 }
 
 fn use_own(context: &Context) {
-    if !wants(context) || sys::is_quiet() || context.cpu_time.is_watching() {
+    // A filter may kill who asks for one.
+    let may_ask = !sys::is_quiet() && !context.process().filtered.get();
+    if !may_ask || !wants(context) || context.cpu_time.is_watching() {
         return;
     }
     let area = context.cpu_time.own_area();
