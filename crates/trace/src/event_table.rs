@@ -429,7 +429,11 @@ pub static ROWS: [EventRow; 19] = [
         class: EventClass::Task,
         producer: "the thread, with --serialize",
         about: "the thread had run for long without a call, and let another one run",
-        fields: &[of_v2("ran_ns", FieldType::U64, "for how long it had had a CPU")],
+        fields: &[of_v2(
+            "ran_ns",
+            FieldType::U64,
+            "for how long it had had a CPU; 0: not known, as under a seccomp filter",
+        )],
     },
     EventRow {
         number: event_number::KERNEL_DEVICE,
