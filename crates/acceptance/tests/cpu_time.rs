@@ -65,15 +65,19 @@ fn as_its_own_clock_says(stage: &Stage, who: Who) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Also of a program that gets no area of its own, in which the CPU it runs on would stand.
+/// Also of a program that gets no area of its own, in which the CPU it runs on would stand, and under a filter
+/// that has nothing against it.
 fn of_all_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
     let place = Place::new(stage, who)?;
     let binary = of_reruns(stage, "computing_threads")?;
-    for more in [&["--rerunnable"][..], &["--rerunnable", "--serialize"]] {
+    let (once, serial) = (&["--rerunnable"][..], &["--rerunnable", "--serialize"][..]);
+    for (more, args) in
+        [(once, &[][..]), (serial, &[]), (once, &["filtered"]), (serial, &["filtered"])]
+    {
         let trace = place.trace("threads.rnt");
         let mut command = place.command(&stage.reenact);
         command.args(["record", "--quiet", "--force"]).args(more).arg("--output").arg(&trace);
-        place.run(command.arg("--").arg(&binary))?.success("record")?;
+        place.run(command.arg("--").arg(&binary).args(args))?.success("record")?;
         let mut show = place.command(&stage.reenact);
         show.args(["show", "--json", "--call", "getppid"]).arg(&trace);
         let shown = place.run(&mut show)?.success("show")?.text();
@@ -83,9 +87,10 @@ fn of_all_threads(stage: &Stage, who: Who) -> Result<(), Complaint> {
             let number = known.entry(call["tid"].as_u64().unwrap_or(0)).or_default();
             *number += usize::from(call["user_ns"].as_u64().is_some_and(|ns| ns > 0));
         }
-        ensure!(known.len() == 2, "{more:?}: calls of {} threads", known.len());
+        let images = 1 + args.len();
+        ensure!(known.len() == 2 * images, "{more:?} {args:?}: calls of {} threads", known.len());
         // Of 20; that of a thread that has lost its CPU for the first time is not.
-        ensure!(known.values().all(|number| *number >= 10), "{more:?}: {known:?}");
+        ensure!(known.values().all(|number| *number >= 10), "{more:?} {args:?}: {known:?}");
     }
     Ok(())
 }

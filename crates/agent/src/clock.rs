@@ -6,7 +6,7 @@ use linux_raw_sys::general as raw;
 
 use crate::arch::processor::time_stamp;
 use crate::context::Context;
-use crate::needs::Need;
+use crate::needs::{Need, OWN_CPU_CLOCK};
 use crate::sys;
 
 /// In the number of a clock of some thread, whose id is above it (CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED).
@@ -37,20 +37,20 @@ pub fn without_counter(context: &Context) -> u64 {
 
 /// Returns the nanoseconds that this thread has had a CPU, if it may be asked for.
 pub fn computed_ns(context: &Context) -> Option<u64> {
-    asked(context, u64::from(raw::CLOCK_THREAD_CPUTIME_ID))
+    asked(context, Need::OwnClock, OWN_CPU_CLOCK)
 }
 
 /// Returns the same of a thread of this process.
 pub fn computed_by(context: &Context, tid: u32) -> Option<u64> {
-    asked(context, u64::from(!tid << 3 | CLOCK_OF_THREAD))
+    asked(context, Need::ClockOf, u64::from(!tid << 3 | CLOCK_OF_THREAD))
 }
 
-fn asked(context: &Context, clock: u64) -> Option<u64> {
-    if context.process().filtered.get() || context.clockless.get() {
+fn asked(context: &Context, need: Need, clock: u64) -> Option<u64> {
+    if sys::denies(need.row().what) || context.clockless.get() {
         return None;
     }
     // SAFETY: it consists of integers, for which zero is a valid value.
     let mut told: raw::__kernel_timespec = unsafe { core::mem::zeroed() };
-    let failed = sys::call(Need::CpuClock, [clock, &raw mut told as u64, 0, 0, 0, 0]) != 0;
+    let failed = sys::call(need, [clock, &raw mut told as u64, 0, 0, 0, 0]) != 0;
     (!failed).then(|| told.tv_sec as u64 * 1_000_000_000 + told.tv_nsec as u64)
 }

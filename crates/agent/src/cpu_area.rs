@@ -5,7 +5,7 @@ use syscalls::abi::errno::{self, is_error};
 use crate::call::{Call, enter, exit};
 use crate::context::Context;
 use crate::cpu_time::{AREA_BYTES, WORD_AT};
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::{course, memory, sys};
 
 /// Flag of a call that takes the area away.
@@ -49,9 +49,7 @@ pub fn begin(context: &Context) {
 }
 
 fn use_own(context: &Context) {
-    // A filter may kill who asks for one.
-    let may_ask = !sys::is_quiet() && !context.process().filtered.get();
-    if !may_ask || !wants(context) || context.cpu_time.is_watching() {
+    if sys::denies(needed::CPU_AREAS) || !wants(context) || context.cpu_time.is_watching() {
         return;
     }
     let area = context.cpu_time.own_area();

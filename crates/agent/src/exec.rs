@@ -10,7 +10,7 @@ use syscalls::record::{GapWhy, Header, RecordKind, enter_flag, unfollowed};
 
 use crate::call::{Call, count_early, enter, exit, made_late, uncount};
 use crate::context::Context;
-use crate::needs::{Need, needed};
+use crate::needs::Need;
 use crate::signal::{real_mask, signal_bit};
 use crate::stream::Stream;
 use crate::{actions, asked, clock, mapped, requests, rights, sys};
@@ -84,9 +84,9 @@ pub fn exec(context: &Context, call: &Call) {
 fn state_of(context: &Context) -> u64 {
     let filtered = context.process().filtered.get();
     let filtered = if filtered { exec_state::FILTERED } else { 0 };
-    let ringless = sys::denies(needed::RINGS | needed::TIMERS);
-    let ringless = if ringless { exec_state::RINGLESS } else { 0 };
-    filtered | ringless | if context.clockless.get() { exec_state::CLOCKLESS } else { 0 }
+    let clockless = if context.clockless.get() { exec_state::CLOCKLESS } else { 0 };
+    let denied = context.process().denied.bits.load(Ordering::Relaxed);
+    filtered | clockless | u64::from(denied) << exec_state::DENIED_AT
 }
 
 /// Returns true if the process may not make memory executable: the agent could not be placed.

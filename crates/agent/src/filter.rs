@@ -60,7 +60,7 @@ pub fn denied(context: &Context, program: u64, with_helpers: bool) -> u32 {
         let is_made = match row.when {
             When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs.get(),
             When::ByHelpers => with_helpers,
-            When::ByRings => true,
+            When::ByRings | When::ByTimes => true,
             When::Unfiltered => false,
         };
         let lets_through = denied & row.what != 0 || !is_made || filter.lets_through(row).is_some();
@@ -303,10 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn what_rings_need_makes_nobody_quiet() {
-        let of_rings = needs::ALL.iter().filter(|row| row.when == When::ByRings);
-        assert!(of_rings.clone().count() > 5);
-        assert!(of_rings.clone().all(|row| row.may_fail && row.what & needs::needed::ALL == 0));
+    fn what_rings_and_times_need_makes_nobody_quiet() {
+        for when in [When::ByRings, When::ByTimes] {
+            let rows = needs::ALL.iter().filter(|row| row.when == when);
+            assert!(rows.clone().count() > 2);
+            assert!(rows.clone().all(|row| row.may_fail && row.what & needs::needed::ALL == 0));
+        }
         let no_timers = only(raw::__NR_timer_settime, KILL);
         assert!(
             !lets_through(&no_timers, Need::SetTimer) && lets_through(&no_timers, Need::MapRing)
@@ -321,6 +323,19 @@ mod tests {
             simple(op::RET_K, KILL),
         ];
         assert!(lets_through(&no_code, Need::MapRing) && lets_through(&no_code, Need::MapShared));
+    }
+
+    #[test]
+    fn the_own_clock_may_be_let_through_where_others_are_not() {
+        let program = [
+            simple(op::LD_ABS, NUMBER),
+            instruction(EQUAL, 0, 3, raw::__NR_clock_gettime),
+            simple(op::LD_ABS, ARGS),
+            instruction(EQUAL, 1, 0, raw::CLOCK_THREAD_CPUTIME_ID),
+            simple(op::RET_K, KILL),
+            simple(op::RET_K, ALLOW),
+        ];
+        assert!(lets_through(&program, Need::OwnClock) && !lets_through(&program, Need::ClockOf));
     }
 
     #[test]

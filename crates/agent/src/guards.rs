@@ -42,7 +42,7 @@ pub fn call(context: &Context, call: &Call) {
             let hinders_helpers = filter::denied(context, at, true) & needed::ALL != 0;
             (filter::denied(context, at, with_helpers), hinders_helpers)
         }
-        Some(Filter::Strict) => (needed::ALL | needed::RINGS | needed::TIMERS, true),
+        Some(Filter::Strict) => (needed::ANY, true),
         None => (0, false),
     };
     let strict = matches!(filter, Some(Filter::Strict));

@@ -27,6 +27,13 @@ pub mod needed {
     pub const RINGS: u32 = 1 << 5;
     /// Timers, by which threads are told to look at rings.
     pub const TIMERS: u32 = 1 << 6;
+    /// The CPU clock of the calling thread, without which it is not known what it computes.
+    pub const OWN_CLOCK: u32 = 1 << 7;
+    /// The CPU clocks of other threads.
+    pub const CLOCKS: u32 = 1 << 8;
+    /// Areas of restartable sequences.
+    pub const CPU_AREAS: u32 = 1 << 9;
+    pub const ANY: u32 = u32::MAX;
 }
 
 /// A call that the agent makes.
@@ -93,10 +100,12 @@ pub enum Need {
     ExitHelper,
     // Made where no filter can object.
     Sleep,
-    CpuClock,
     NoticeStores,
     OpenFlags,
     ProtectAsBefore,
+    OwnClock,
+    ClockOf,
+    WatchCpu,
     MapRing,
     MapShared,
     MapAgain,
@@ -112,7 +121,6 @@ pub enum Need {
     EndTimer,
     WaitAgain,
     LetTrace,
-    WatchCpu,
     SemaphoreSet,
     Usage,
 }
@@ -126,6 +134,8 @@ pub enum When {
     ByHelpers,
     /// For rings of io_uring.
     ByRings,
+    /// To tell what threads compute.
+    ByTimes,
     /// Only where no filter can object.
     Unfiltered,
 }
@@ -221,6 +231,10 @@ const fn a_timer(need: Need, nr: u32) -> Row {
     of(need, needed::TIMERS, nr).may_fail().made(When::ByRings)
 }
 
+const fn for_times(need: Need, what: u32, nr: u32) -> Row {
+    of(need, what, nr).may_fail().made(When::ByTimes)
+}
+
 /// Flags of an ordinary thread. The first thing a helper does is to unshare the descriptors.
 pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_FS
@@ -229,6 +243,9 @@ pub const HELPER_FLAGS: u64 = (raw::CLONE_VM
     | raw::CLONE_THREAD
     | raw::CLONE_VFORK
     | raw::CLONE_UNTRACED) as u64;
+
+/// Filters may look at which clock is asked for.
+pub const OWN_CPU_CLOCK: u64 = raw::CLOCK_THREAD_CPUTIME_ID as u64;
 
 /// All of them, in the order of [`Need`].
 pub const ALL: [Row; Need::Usage as usize + 1] = [
@@ -313,7 +330,6 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
     helped(Need::UnlockAll, raw::__NR_munlockall),
     any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
     any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
-    any(Need::CpuClock, raw::__NR_clock_gettime).made(When::Unfiltered),
     any(Need::NoticeStores, raw::__NR_userfaultfd)
         .with([Some(USERFAULTFD_FLAGS), None, None, None, None, None])
         .made(When::Unfiltered),
@@ -321,6 +337,16 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
         .with([None, Some(F_GETFL), ZERO, ZERO, ZERO, ZERO])
         .made(When::Unfiltered),
     any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
+    for_times(Need::OwnClock, needed::OWN_CLOCK, raw::__NR_clock_gettime).with([
+        Some(OWN_CPU_CLOCK),
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]),
+    for_times(Need::ClockOf, needed::CLOCKS, raw::__NR_clock_gettime),
+    for_times(Need::WatchCpu, needed::CPU_AREAS, raw::__NR_rseq),
     for_rings(Need::MapRing, raw::__NR_mmap).with([
         ZERO,
         None,
@@ -378,7 +404,6 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
     a_timer(Need::EndTimer, raw::__NR_timer_delete),
     a_timer(Need::WaitAgain, raw::__NR_io_uring_enter).with([None, ZERO, None, None, None, None]),
     prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
-    any(Need::WatchCpu, raw::__NR_rseq).made(When::Unfiltered),
     any(Need::SemaphoreSet, raw::__NR_semctl).made(When::Unfiltered),
     any(Need::Usage, raw::__NR_getrusage).made(When::Unfiltered),
 ];

@@ -83,9 +83,9 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.process().filtered.set(filtered);
     // What it lets through is not known any more.
     context.process().hinders_helpers.set(filtered);
-    if state & exec_state::RINGLESS != 0 {
-        context.process().denied.bits.store(needed::RINGS | needed::TIMERS, Ordering::Relaxed);
-    }
+    // A quiet agent would not be here.
+    let denied = (state >> exec_state::DENIED_AT) as u32 & !needed::ALL;
+    context.process().denied.bits.store(denied, Ordering::Relaxed);
     context.set_clockless(state & exec_state::CLOCKLESS != 0);
     let told = parameters.maps;
     let in_use = told.iter().filter(|map| map.end != 0);

@@ -23,8 +23,8 @@ pub mod exec_state {
     pub const FILTERED: u64 = 1;
     /// The thread may not read the time stamp counter.
     pub const CLOCKLESS: u64 = 2;
-    /// A seccomp filter of the program may object to what capturing rings of io_uring needs.
-    pub const RINGLESS: u64 = 4;
+    /// From this bit on: which of its calls the agent does without, as a seccomp filter of the program may object.
+    pub const DENIED_AT: u32 = 32;
 }
 
 /// State and stream of one traced thread.

@@ -432,7 +432,7 @@ pub static ROWS: [EventRow; 19] = [
         fields: &[of_v2(
             "ran_ns",
             FieldType::U64,
-            "for how long it had had a CPU; 0: not known, as under a seccomp filter",
+            "for how long it had had a CPU; 0: not known, as a seccomp filter forbids to ask",
         )],
     },
     EventRow {
