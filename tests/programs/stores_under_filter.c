@@ -61,10 +61,47 @@ static void between(void) {
     CHECK(memcmp(at, other, LEN) == 0 && munmap(at, LEN) == 0 && munmap(other, LEN) == 0);
 }
 
+// What may only be read at first becomes writable, and is the file's all the same. `harmless`: by a filter that has
+// nothing against a watch.
+static void made_writable(int harmless) {
+    if (harmless) INSTALL(ANSWER(SYS_reboot, SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW));
+    if (!harmless)
+        INSTALL(ANSWER(SYS_userfaultfd, SECCOMP_RET_KILL_PROCESS), ANSWER(SYS_fcntl, SECCOMP_RET_KILL_PROCESS),
+                RETURN(SECCOMP_RET_ALLOW));
+    int fd = open("writable", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, LEN) == 0);
+    char *at = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED && mprotect(at, LEN, PROT_READ | PROT_WRITE) == 0);
+    fill(at, PAGE);
+    static char read[PAGE];
+    CHECK(pread(fd, read, PAGE, 0) == PAGE && memcmp(read, at, PAGE) == 0);
+    CHECK(munmap(at, LEN) == 0 && close(fd) == 0);
+}
+
+static void writable_unwatched(void) {
+    made_writable(0);
+}
+
+static void writable_watched(void) {
+    made_writable(1);
+}
+
+static void harmless(void) {
+    INSTALL(ANSWER(SYS_reboot, SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW));
+    int fd;
+    char *at = mapped("harmless", &fd);
+    fill(at, PAGE);
+    CHECK(fsync(fd) == 0);
+    CHECK(munmap(at, LEN) == 0);
+}
+
 int main(int argc, char **argv) {
     begin(argc, argv);
     run_case("strict", strict);
     run_case("later", later);
     run_case("between", between);
+    run_case("writable_unwatched", writable_unwatched);
+    run_case("writable_watched", writable_watched);
+    run_case("harmless", harmless);
     return 0;
 }

@@ -13,7 +13,7 @@ use syscalls::{Dir, Len};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::context::Context;
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::stream::Stream;
 use crate::{memory, sys};
 
@@ -310,14 +310,14 @@ fn length(context: &Context, len: Len, at: u64, args: &[u64; 6], ret: Option<u64
             u64::from(head) + u64::from(count) * u64::from(unit)
         }
         Len::SelfSized => u64::from(memory::read::<u32>(context, at)?),
-        Len::OfSet(n) => semaphores(context, arg(n))?.checked_mul(2)?,
+        Len::OfSet(n) => semaphores(arg(n))?.checked_mul(2)?,
     })
 }
 
 /// The number of semaphores in a set.
 #[cold]
-fn semaphores(context: &Context, set: u64) -> Option<u64> {
-    if context.process().filtered.get() {
+fn semaphores(set: u64) -> Option<u64> {
+    if sys::denies(needed::SEMAPHORES) {
         return None;
     }
     // What the kernel calls `struct semid64_ds`.

@@ -182,8 +182,6 @@ pub struct Process {
     pub number: Number,
     /// The program has a seccomp filter, which may answer its calls with SIGSYS.
     pub filtered: Flag,
-    /// A filter of the program's may object to what helpers do.
-    pub hinders_helpers: Flag,
     /// What `%gs` points to in threads that are not recorded because of a filter.
     pub natives: [Native; 2],
     /// Held while an action here and that of the kernel are changed.

@@ -9,7 +9,7 @@ use syscalls::abi::errno;
 use crate::arch::frames::AUDIT_ARCH;
 use crate::context::{Context, space};
 use crate::memory;
-use crate::needs::{self, Need, Row, When};
+use crate::needs::{self, Need, Row};
 
 /// Results of a filter, from linux/seccomp.h.
 const ACTION: u32 = 0xffff_0000;
@@ -50,21 +50,16 @@ struct Filter<R: Fn(u32) -> Option<u64>> {
 }
 
 /// Returns what this `struct sock_fprog` denies the agent: [`needed`](crate::needs::needed) bits;
-/// 0: nothing. `with_helpers`: helpers may be used.
-pub fn denied(context: &Context, program: u64, with_helpers: bool) -> u32 {
+/// 0: nothing.
+pub fn denied(context: &Context, program: u64) -> u32 {
     // The kernel refuses a filter that cannot be read.
     let Some([len, instructions]) = memory::read::<[u64; 2]>(context, program) else { return 0 };
     let read = |at: u32| memory::read::<u64>(context, instructions + u64::from(at) * 8);
     let filter = Filter { len: u32::from(len as u16), read };
     needs::ALL.iter().fold(0, |denied, row| {
-        let is_made = match row.when {
-            When::Always => row.nr != Need::SetGs.row().nr || !space().can_write_gs.get(),
-            When::ByHelpers => with_helpers,
-            When::ByRings | When::ByTimes => true,
-            When::Unfiltered => false,
-        };
-        let lets_through = denied & row.what != 0 || !is_made || filter.lets_through(row).is_some();
-        if lets_through { denied } else { denied | row.what }
+        let is_made = row.nr != Need::SetGs.row().nr || !space().can_write_gs.get();
+        let is_known = denied | row.what == denied || !is_made;
+        if is_known || filter.lets_through(row).is_some() { denied } else { denied | row.what }
     })
 }
 
@@ -217,6 +212,7 @@ mod tests {
     use linux_raw_sys::general as raw;
 
     use super::*;
+    use crate::needs::needed;
 
     const KILL: u32 = 0;
     const NUMBER: u32 = 0;
@@ -303,12 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_rings_and_times_need_makes_nobody_quiet() {
-        for when in [When::ByRings, When::ByTimes] {
-            let rows = needs::ALL.iter().filter(|row| row.when == when);
-            assert!(rows.clone().count() > 2);
-            assert!(rows.clone().all(|row| row.may_fail && row.what & needs::needed::ALL == 0));
-        }
+    fn what_few_need_may_fail() {
+        let of_few = needs::ALL.iter().filter(|row| row.what & needed::ALL == 0);
+        assert!(of_few.clone().filter(|row| row.what == needed::RINGS).count() > 5);
+        assert!(
+            of_few
+                .filter(|row| row.what != needed::UNASKED)
+                .all(|row| row.may_fail || row.nr == Need::ExitHelper.row().nr)
+        );
         let no_timers = only(raw::__NR_timer_settime, KILL);
         assert!(
             !lets_through(&no_timers, Need::SetTimer) && lets_through(&no_timers, Need::MapRing)

@@ -36,15 +36,16 @@ pub fn call(context: &Context, call: &Call) {
         _ => None,
     };
     let filter = filter_of(call);
-    let (denied, hinders_helpers) = match filter {
-        Some(Filter::Program(at)) => {
-            let with_helpers = snapshot::is_on(context) || users::may_change();
-            let hinders_helpers = filter::denied(context, at, true) & needed::ALL != 0;
-            (filter::denied(context, at, with_helpers), hinders_helpers)
-        }
-        Some(Filter::Strict) => (needed::ANY, true),
-        None => (0, false),
+    let denied = match filter {
+        Some(Filter::Program(at)) => filter::denied(context, at),
+        Some(Filter::Strict) => needed::ANY,
+        None => 0,
     };
+    let hinders_helpers = denied & needed::HELPERS;
+    let needs_helpers = || snapshot::is_on(context) || users::may_change();
+    let quiet = if hinders_helpers != 0 && needs_helpers() { needed::OTHERS } else { 0 };
+    // Helpers find out about other threads before the call.
+    let denied = denied & !needed::HELPERS | quiet;
     let strict = matches!(filter, Some(Filter::Strict));
     let sets_clock = handler == Handler::Prctl && args[0] as u32 == prctl::PR_SET_TSC;
     let clockless_before = context.clockless.get();
@@ -77,9 +78,7 @@ pub fn call(context: &Context, call: &Call) {
     }
     if filter.is_some() && is_installed(call, ret) {
         context.process().filtered.set(true);
-        if hinders_helpers {
-            context.process().hinders_helpers.set(true);
-        }
+        context.process().denied.bits.fetch_or(hinders_helpers, Ordering::Relaxed);
     } else if denied & !denied_before != 0 {
         deny(context, denied_before);
     }

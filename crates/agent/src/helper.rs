@@ -9,7 +9,7 @@ use syscalls::abi::files::CLOSE_RANGE_UNSHARE;
 
 use crate::arch::entry;
 use crate::context::Context;
-use crate::needs::{HELPER_FLAGS, Need};
+use crate::needs::{HELPER_FLAGS, Need, needed};
 use crate::sys;
 
 const STACK_BYTES: u64 = 16 << 10;
@@ -23,8 +23,11 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Allocates a helper with a working area of at least that many bytes.
+    /// Allocates a helper with a working area of at least that many bytes; `None` also if none may be used.
     pub fn new(bytes: u64) -> Option<Helper> {
+        if sys::denies(needed::HELPERS) {
+            return None;
+        }
         let len = bytes.next_multiple_of(PAGE_BYTES) + STACK_BYTES;
         let memory = sys::map_memory(len as usize)? as u64;
         Some(Helper { memory, len })
@@ -84,9 +87,6 @@ pub fn read_before_filters<T>(
     room: u64,
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
-    if context.process().hinders_helpers.get() {
-        return None;
-    }
     let helper = Helper::new(room)?;
     let mut reading = Reading { path: path.as_ptr() as u64, to: helper.memory, room, got: 0 };
     helper.run(context.process().pid.get(), &raw mut reading as u64, read);

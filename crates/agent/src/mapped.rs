@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 use crate::call::Call;
 use crate::context::{Context, Process, space};
 use crate::helper::{self, Helper};
-use crate::needs::Need;
+use crate::needs::{Need, needed};
 use crate::stream::Stream;
 use crate::watch::held;
 use crate::{clock, identity, requests, sys};
@@ -263,7 +263,7 @@ fn mapped(context: &Context, args: &[u64; 6], at: u64) -> After {
         }
         return After::Told(why_not());
     }
-    let is_later = mapping.is_shared && may_be_written(context, fd);
+    let is_later = mapping.is_shared && may_be_written(fd);
     if !(is_later || reads) {
         return After::Told(watched::UNASKED);
     }
@@ -287,16 +287,16 @@ pub fn instead(context: &Context, call: &Call) -> Option<[u64; 6]> {
     if !is_map || context.silent.get() || level(context) != Mappings::All as u32 {
         return None;
     }
-    private(context, call.args)
+    private(call.args)
 }
 
 #[cold]
-fn private(context: &Context, args: &[u64; 6]) -> Option<[u64; 6]> {
+fn private(args: &[u64; 6]) -> Option<[u64; 6]> {
     let mapping = Mapping::of(args);
     if !(mapping.is_shared && mapping.is_data() && !mapping.is_writable) || sys::is_quiet() {
         return None;
     }
-    if identity::of_open(args[4])?.st_mode & S_IFMT != S_IFREG || may_be_written(context, args[4]) {
+    if identity::of_open(args[4])?.st_mode & S_IFMT != S_IFREG || may_be_written(args[4]) {
         return None;
     }
     let [at, len, prot, flags, fd, offset] = *args;
@@ -304,13 +304,13 @@ fn private(context: &Context, args: &[u64; 6]) -> Option<[u64; 6]> {
     Some([at, len, prot, flags, fd, offset])
 }
 
-/// Whether what is mapped by a descriptor may be made writable.
-fn may_be_written(context: &Context, fd: u64) -> bool {
-    if context.process().filtered.get() {
-        return false;
+/// Whether what is mapped by a descriptor may be made writable, as far as is known.
+fn may_be_written(fd: u64) -> bool {
+    if sys::denies(needed::STORES) {
+        return true;
     }
     let flags = sys::call(Need::OpenFlags, [fd, F_GETFL, 0, 0, 0, 0]);
-    flags >= 0 && flags as u64 & O_ACCMODE == O_RDWR
+    flags < 0 || flags as u64 & O_ACCMODE == O_RDWR
 }
 
 /// The call has failed: what it was to take away is there.
@@ -420,8 +420,7 @@ fn ask_for(context: &Context, what: Mapped, when: u32, at: u64, len: u64) -> u32
     let watch = &space().watch;
     match watch.state.get() {
         held::HELD => request(context, 0, wanted),
-        // A filter of the program is asked about calls that the agent always makes. This is none.
-        held::NOT_YET if !context.process().filtered.get() => {
+        held::NOT_YET if !sys::denies(needed::ALL | needed::HELPERS | needed::STORES) => {
             let Some(helper) = Helper::new(0) else { return answer::REFUSED };
             watch.owner.set(owner(context));
             let mut handing = Handing { context, wanted, reply: answer::REFUSED };

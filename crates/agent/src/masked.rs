@@ -56,9 +56,6 @@ pub fn wait_for_others(context: &Context) {
 
 /// Returns true if the kernel blocks SIGSYS for a thread. `None`: it does not say.
 fn is_masked(context: &Context, tid: u32) -> Option<bool> {
-    if context.process().hinders_helpers.get() {
-        return None;
-    }
     let path = status_path(tid);
     let path = CStr::from_bytes_until_nul(&path).ok()?;
     // The helper inherits the mask: no signal may find it with our context. The helper's own

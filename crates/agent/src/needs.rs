@@ -5,6 +5,7 @@
 use linux_raw_sys::general as raw;
 use linux_raw_sys::prctl;
 use syscalls::abi::files::{CLOSE_RANGE_UNSHARE, F_GETFL, O_CLOEXEC};
+use syscalls::abi::ipc::IPC_STAT;
 use syscalls::abi::memory::USERFAULTFD_FLAGS;
 use syscalls::abi::rings::REGISTER_SYNC_CANCEL;
 use syscalls::abi::tasks::ARCH_SET_GS;
@@ -33,6 +34,15 @@ pub mod needed {
     pub const CLOCKS: u32 = 1 << 8;
     /// Areas of restartable sequences.
     pub const CPU_AREAS: u32 = 1 << 9;
+    /// Helpers. Where files are stored before they change, and in threads that may become another user, the agent is
+    /// quiet without them.
+    pub const HELPERS: u32 = 1 << 10;
+    /// What tells stores to mapped files.
+    pub const STORES: u32 = 1 << 11;
+    /// How many semaphores are in a set.
+    pub const SEMAPHORES: u32 = 1 << 12;
+    /// Nothing: it is made before there is a filter, or in a re-execution, where none is real.
+    pub const UNASKED: u32 = 0;
     pub const ANY: u32 = u32::MAX;
 }
 
@@ -86,7 +96,6 @@ pub enum Need {
     FileSystem,
     Position,
     ReadAt,
-    // Made if files are stored before they change, and in threads that may become another user.
     StartHelper,
     LeaveDescriptors,
     Open,
@@ -98,7 +107,6 @@ pub enum Need {
     LockAll,
     UnlockAll,
     ExitHelper,
-    // Made where no filter can object.
     Sleep,
     NoticeStores,
     OpenFlags,
@@ -125,21 +133,6 @@ pub enum Need {
     Usage,
 }
 
-/// When a call is made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// For new threads, signals, patching and execs, including those of the agent in a new image.
-    Always,
-    /// Where helpers may be used.
-    ByHelpers,
-    /// For rings of io_uring.
-    ByRings,
-    /// To tell what threads compute.
-    ByTimes,
-    /// Only where no filter can object.
-    Unfiltered,
-}
-
 /// What is known of a call.
 #[derive(Clone, Copy)]
 pub struct Row {
@@ -151,11 +144,10 @@ pub struct Row {
     pub may_fail: bool,
     /// [`needed`] bits to set if the call is refused.
     pub what: u32,
-    pub when: When,
 }
 
 const fn of(need: Need, what: u32, nr: u32) -> Row {
-    Row { need, nr, args: [None; 6], may_fail: false, what, when: When::Always }
+    Row { need, nr, args: [None; 6], may_fail: false, what }
 }
 
 const fn any(need: Need, nr: u32) -> Row {
@@ -169,10 +161,6 @@ impl Row {
 
     const fn may_fail(self) -> Row {
         Row { may_fail: true, ..self }
-    }
-
-    const fn made(self, when: When) -> Row {
-        Row { when, ..self }
     }
 
     /// Returns true if these arguments are among those that filters are asked about.
@@ -220,19 +208,23 @@ const fn advice_of(need: Need, advice: u32) -> Row {
 }
 
 const fn helped(need: Need, nr: u32) -> Row {
-    any(need, nr).may_fail().made(When::ByHelpers)
+    of(need, needed::HELPERS, nr).may_fail()
 }
 
 const fn for_rings(need: Need, nr: u32) -> Row {
-    of(need, needed::RINGS, nr).may_fail().made(When::ByRings)
+    of(need, needed::RINGS, nr).may_fail()
 }
 
 const fn a_timer(need: Need, nr: u32) -> Row {
-    of(need, needed::TIMERS, nr).may_fail().made(When::ByRings)
+    of(need, needed::TIMERS, nr).may_fail()
+}
+
+const fn unasked(need: Need, nr: u32) -> Row {
+    of(need, needed::UNASKED, nr)
 }
 
 const fn for_times(need: Need, what: u32, nr: u32) -> Row {
-    of(need, what, nr).may_fail().made(When::ByTimes)
+    of(need, what, nr).may_fail()
 }
 
 /// Flags of an ordinary thread. The first thing a helper does is to unshare the descriptors.
@@ -328,15 +320,25 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
     helped(Need::Lock, raw::__NR_mlock2),
     helped(Need::LockAll, raw::__NR_mlockall),
     helped(Need::UnlockAll, raw::__NR_munlockall),
-    any(Need::ExitHelper, raw::__NR_exit).made(When::ByHelpers),
-    any(Need::Sleep, raw::__NR_nanosleep).made(When::Unfiltered),
-    any(Need::NoticeStores, raw::__NR_userfaultfd)
-        .with([Some(USERFAULTFD_FLAGS), None, None, None, None, None])
-        .made(When::Unfiltered),
-    any(Need::OpenFlags, raw::__NR_fcntl)
-        .with([None, Some(F_GETFL), ZERO, ZERO, ZERO, ZERO])
-        .made(When::Unfiltered),
-    any(Need::ProtectAsBefore, raw::__NR_mprotect).made(When::Unfiltered),
+    of(Need::ExitHelper, needed::HELPERS, raw::__NR_exit),
+    unasked(Need::Sleep, raw::__NR_nanosleep),
+    of(Need::NoticeStores, needed::STORES, raw::__NR_userfaultfd).may_fail().with([
+        Some(USERFAULTFD_FLAGS),
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]),
+    of(Need::OpenFlags, needed::STORES, raw::__NR_fcntl).may_fail().with([
+        None,
+        Some(F_GETFL),
+        ZERO,
+        ZERO,
+        ZERO,
+        ZERO,
+    ]),
+    protect_of(Need::ProtectAsBefore, None),
     for_times(Need::OwnClock, needed::OWN_CLOCK, raw::__NR_clock_gettime).with([
         Some(OWN_CPU_CLOCK),
         None,
@@ -397,15 +399,22 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
         ZERO,
         ZERO,
     ]),
-    any(Need::EnterDirectory, raw::__NR_chdir).made(When::Unfiltered),
-    any(Need::EndProcess, raw::__NR_exit_group).made(When::Unfiltered),
+    unasked(Need::EnterDirectory, raw::__NR_chdir),
+    unasked(Need::EndProcess, raw::__NR_exit_group),
     a_timer(Need::MakeTimer, raw::__NR_timer_create),
     a_timer(Need::SetTimer, raw::__NR_timer_settime),
     a_timer(Need::EndTimer, raw::__NR_timer_delete),
     a_timer(Need::WaitAgain, raw::__NR_io_uring_enter).with([None, ZERO, None, None, None, None]),
-    prctl_of(Need::LetTrace, prctl::PR_SET_PTRACER, Some(u64::MAX), ZERO).made(When::Unfiltered),
-    any(Need::SemaphoreSet, raw::__NR_semctl).made(When::Unfiltered),
-    any(Need::Usage, raw::__NR_getrusage).made(When::Unfiltered),
+    unasked(Need::LetTrace, raw::__NR_prctl),
+    of(Need::SemaphoreSet, needed::SEMAPHORES, raw::__NR_semctl).may_fail().with([
+        None,
+        None,
+        Some(IPC_STAT),
+        None,
+        None,
+        None,
+    ]),
+    unasked(Need::Usage, raw::__NR_getrusage),
 ];
 
 const _: () = {

@@ -79,10 +79,7 @@ pub extern "C" fn on_start(parameters: &Parameters, program_stack: u64) -> u64 {
     context.mask.set(current_mask() | sigsys);
     context.update_fault_safety();
     let state = slot.exec_state.load(Ordering::Relaxed);
-    let filtered = state & exec_state::FILTERED != 0;
-    context.process().filtered.set(filtered);
-    // What it lets through is not known any more.
-    context.process().hinders_helpers.set(filtered);
+    context.process().filtered.set(state & exec_state::FILTERED != 0);
     // A quiet agent would not be here.
     let denied = (state >> exec_state::DENIED_AT) as u32 & !needed::ALL;
     context.process().denied.bits.store(denied, Ordering::Relaxed);

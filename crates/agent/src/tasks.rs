@@ -210,7 +210,6 @@ fn inherit(to: &Process, from: &Process) {
     // Who had this memory before may have been killed with the lock held.
     to.lock.reset();
     to.filtered.set(from.filtered.get());
-    to.hinders_helpers.set(from.hinders_helpers.get());
     to.denied.bits.store(from.denied.bits.load(Ordering::Relaxed), Ordering::Relaxed);
     native::forget(to);
     to.actions.copy_from(&from.actions);

@@ -308,7 +308,8 @@ fn is_dead(context: &Context) -> bool {
     let mut info = [0u32; 32];
     let (pid, at) = (u64::from(context.tgid.get()), info.as_mut_ptr() as u64);
     let args = [u64::from(raw::P_PID), pid, at, u64::from(kinds), 0, 0];
-    !sys::is_quiet() && sys::call(Need::LookForEnd, args) == 0 && info[0] != 0
+    let may_look = !sys::denies(needed::ALL | needed::HELPERS);
+    may_look && sys::call(Need::LookForEnd, args) == 0 && info[0] != 0
 }
 
 /// Argument and result of the helper.
