@@ -110,7 +110,6 @@ pub enum Need {
     Sleep,
     NoticeStores,
     OpenFlags,
-    ProtectAsBefore,
     OwnClock,
     ClockOf,
     WatchCpu,
@@ -338,7 +337,6 @@ pub const ALL: [Row; Need::Usage as usize + 1] = [
         ZERO,
         ZERO,
     ]),
-    protect_of(Need::ProtectAsBefore, None),
     for_times(Need::OwnClock, needed::OWN_CLOCK, raw::__NR_clock_gettime).with([
         Some(OWN_CPU_CLOCK),
         None,

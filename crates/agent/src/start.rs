@@ -192,7 +192,9 @@ fn restore_entry(parameters: &Parameters) {
     unsafe {
         core::ptr::copy_nonoverlapping(parameters.saved.as_ptr(), parameters.entry as *mut u8, len);
     }
-    sys::protect_as_before(parameters.page, parameters.page_len, parameters.page_prot);
+    if parameters.page_prot & u64::from(raw::PROT_WRITE) == 0 {
+        sys::make_text(parameters.page, parameters.page_len);
+    }
 }
 
 /// Writes the IMAGE record with arguments, environment and auxiliary vector.

@@ -172,8 +172,3 @@ pub fn make_writable(at: u64, len: u64) -> bool {
 pub fn make_text(at: u64, len: u64) {
     call(Need::ProtectCode, [at, len, READ_EXEC, 0, 0, 0]);
 }
-
-/// Gives the pages of an image's entry point their protection back, before the program runs.
-pub fn protect_as_before(at: u64, len: u64, prot: u64) {
-    call(Need::ProtectAsBefore, [at, len, prot, 0, 0, 0]);
-}
