@@ -299,6 +299,17 @@ impl Description {
 /// The beginning of what /proc shows for a pidfd.
 const PIDFD: &[u8] = b"anon_inode:[pidfd";
 
+impl Description {
+    /// Whether what is sent through it arrives as it was sent, message by message, as far as is known.
+    pub fn keeps_messages(&self) -> bool {
+        let kind = self
+            .path
+            .strip_prefix(b"socket:[AF_")
+            .and_then(|text| text.split(|c| *c == b' ').nth(1));
+        kind.is_some_and(|kind| !kind.starts_with(b"SOCK_STREAM"))
+    }
+}
+
 /// Path, addresses and process that [`Description::label_in_state`] put into a label. What /proc
 /// shows holds none of the latter two, and is taken as it is.
 fn parse_label(label: &[u8]) -> (Vec<u8>, Addresses, Option<u32>) {
@@ -392,6 +403,8 @@ mod tests {
             assert_eq!(found.label_in_state(), text.as_bytes());
         }
         let bound = label("socket:[AF_UNIX SOCK_STREAM a.socket]");
+        assert!(!bound.keeps_messages() && !label("socket:[4711]").keeps_messages());
+        assert!(label("socket:[AF_UNIX SOCK_SEQPACKET]").keeps_messages());
         bound.addresses.borrow_mut().local = Some("a.socket".to_owned());
         assert_eq!(bound.label(), b"socket:[AF_UNIX SOCK_STREAM a.socket]");
         assert_eq!(label("anon_inode:[pidfd 99]").pid, Some(99));

@@ -187,6 +187,8 @@ pub struct Call {
     pub pieces: Range<u32>,
     /// Moves bytes through a pipe or socket pair, which may deliver them in other portions.
     pub stream: bool,
+    /// The latter, and it moves messages, each as a whole.
+    pub messages: bool,
     /// Creates two connected descriptors.
     pub makes_pair: bool,
     /// Most bytes of disk space that it may use.
@@ -246,6 +248,7 @@ impl Call {
         ret: 0,
         pieces: 0..0,
         stream: false,
+        messages: false,
         makes_pair: false,
         takes: 0,
         free: None,

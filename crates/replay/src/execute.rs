@@ -96,6 +96,8 @@ enum GoOn {
     Vector { pointer: usize },
     /// It has only a length.
     Len(usize),
+    /// A header leads to the vector, and has the length of control data, which is told anew each time.
+    Message { header: Span, vector: Span, control: usize },
 }
 
 /// Makes calls, and reuses its memory for each.
@@ -448,8 +450,7 @@ impl Maker {
                     _ => number + 1,
                 };
                 let unit = if let Len::RetAtMost(_, unit) = len { unit as usize } else { 1 };
-                let exactly = call.stream && call.ret > 0;
-                let most = if exactly { call.ret as usize } else { most };
+                let most = if call.takes_exactly() { call.ret as usize } else { most };
                 self.at_most(at as u8, most);
                 if call.stream {
                     self.go_on = GoOn::Bytes { pointer: number, len: at };
@@ -539,7 +540,7 @@ impl Maker {
                 return if self.moved > 0 { self.moved } else { ret };
             }
             self.moved += ret;
-            if self.moved >= call.ret || !self.skip(ret as usize) {
+            if self.moved >= call.ret || call.messages || !self.skip(ret as usize) {
                 return self.moved;
             }
         }
@@ -585,6 +586,11 @@ impl Maker {
                 if let Some(vector) = self.values.memory(pointer) {
                     buffers::skip(vector, bytes);
                 }
+                return true;
+            }
+            GoOn::Message { header, vector, control } => {
+                buffers::skip(vector, bytes);
+                buffers::make_room_for_control(header, control);
                 return true;
             }
         };
@@ -634,6 +640,11 @@ fn is_content(of: Of) -> bool {
 }
 
 impl Call {
+    /// Whether it takes bytes that follow each other, of which others may put more there meanwhile.
+    fn takes_exactly(&self) -> bool {
+        self.stream && !self.messages && self.ret > 0
+    }
+
     /// Whether its result is a file's size.
     pub fn asks_for_end(&self) -> bool {
         self.ret_kind == syscalls::Ret::Offset && self.values[2] == libc::SEEK_END as u64

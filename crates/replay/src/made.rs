@@ -61,7 +61,7 @@ impl Made {
     /// Whether a stream ended before all bytes of a read had come. Others may open it and put the rest there.
     pub fn ended_early(&self, call: &Call) -> bool {
         let Made::Return(ret @ 0..) = self else { return false };
-        let may_go_on = !call.leaves_bytes() && call.act != Act::GivePages;
+        let may_go_on = !call.leaves_bytes() && !call.messages && call.act != Act::GivePages;
         *ret < call.ret && call.stream && call.reads() && takes_bytes(call) && may_go_on
     }
 

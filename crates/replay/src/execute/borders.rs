@@ -161,6 +161,7 @@ fn some_call(
     call.ret = random.one_of(RESULTS);
     call.pieces = pieces;
     call.stream = random.often(3);
+    call.messages = call.stream && random.often(1);
     call.certainty = Certainty::EXACT.weakened_if(random.often(1), Reason::NotReturned);
 }
 

@@ -1,5 +1,6 @@
 //! Which recorded buffers belong to an argument, and how much of them is passed.
 
+use super::value::put_word;
 use crate::batch::{Batch, Call, Piece};
 use crate::memory::Span;
 
@@ -43,6 +44,12 @@ pub fn find<'a>(
     out: bool,
 ) -> Option<&'a Piece> {
     pieces(batch, call, number, part, out).find(|piece| piece.index == index)
+}
+
+/// Says in a message's header again how much room for control data there is: a call says how much came.
+pub fn make_room_for_control(header: Span, len: usize) {
+    const LEN_AT: usize = 40;
+    put_word(header, LEN_AT, len);
 }
 
 /// Removes bytes already moved from a vector.

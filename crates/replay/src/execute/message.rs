@@ -5,7 +5,7 @@ use syscalls::shape::Dir;
 
 use super::buffers::{SLACK, bounded, find, pieces};
 use super::value::{Value, put_element, put_word};
-use super::{GIVEN_MAX, Maker, vector};
+use super::{GIVEN_MAX, GoOn, Maker, vector};
 use crate::batch::{Batch, Call};
 use crate::memory::Span;
 use crate::options::Fill;
@@ -32,10 +32,12 @@ impl Maker {
         fill: &Fill,
     ) -> Value {
         let header = self.pointers.take(HEADER);
-        match self.header(header, batch, call, (number, 0), dir, bounded_all(call), fill) {
-            true => Value::Memory(header),
-            false => Value::Nowhere,
+        let parts = self.header(header, batch, call, (number, 0), dir, bounded_all(call), fill);
+        let Some((vector, control)) = parts else { return Value::Nowhere };
+        if call.takes_exactly() && call.reads() {
+            self.go_on = GoOn::Message { header, vector, control };
         }
+        Value::Memory(header)
     }
 
     /// Builds several messages: as many as were sent or received.
@@ -54,7 +56,7 @@ impl Maker {
         for index in 0..count {
             let header = all.after(index * MANY_HEADER).first(HEADER);
             let which = (number, index as u16);
-            if !self.header(header, batch, call, which, dir, most, fill) {
+            if self.header(header, batch, call, which, dir, most, fill).is_none() {
                 return Value::Nowhere;
             }
         }
@@ -64,6 +66,7 @@ impl Maker {
         Value::Memory(all)
     }
 
+    /// Returns its vector, and the room for control data.
     #[allow(clippy::too_many_arguments, reason = "a message has that many parts")]
     fn header(
         &mut self,
@@ -74,12 +77,10 @@ impl Maker {
         dir: Dir,
         most: usize,
         fill: &Fill,
-    ) -> bool {
+    ) -> Option<(Span, usize)> {
         let out = dir == Dir::Out;
         let part_of = |part| find(batch, call, number, part, index, out);
-        let Some(head) = part_of(part::WHOLE).and_then(|piece| batch.one_stretch(piece)) else {
-            return false;
-        };
+        let head = part_of(part::WHOLE).and_then(|piece| batch.one_stretch(piece))?;
         let word = |at: usize| {
             head.get(at..at + 8).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
         };
@@ -125,7 +126,7 @@ impl Maker {
         for (at, word) in words.into_iter().flatten().chain([0]).enumerate() {
             put_word(to, at * size_of::<usize>(), word);
         }
-        true
+        Some((array, control.map_or(0, |control| control.len())))
     }
 }
 
@@ -156,6 +157,7 @@ fn tell_own_ids(control: &mut [u8]) {
 /// Most bytes of one message: as recorded, with some slack for received ones.
 fn bounded_all(call: &Call) -> usize {
     match call.reads() {
+        true if call.takes_exactly() => call.ret as usize,
         true => call.ret.max(0) as usize + SLACK,
         false => bounded(usize::MAX, call.ret),
     }

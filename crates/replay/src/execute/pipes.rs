@@ -33,7 +33,7 @@ impl Maker {
                 Some(self.vector_of(bytes.first(self.number(len))))
             }
             GoOn::Vector { pointer } => self.values.memory(pointer),
-            GoOn::No | GoOn::Len(_) => None,
+            GoOn::No | GoOn::Len(_) | GoOn::Message { .. } => None,
         }
     }
 

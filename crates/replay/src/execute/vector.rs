@@ -51,7 +51,8 @@ impl Maker {
             self.vector_as_it_was(batch, call, number, vector, &lens);
             return Value::Memory(vector);
         }
-        let mut left = match (goes_in, call.ret > 0 && (call.stream || call.does_not_wait())) {
+        let mut left = match (goes_in, call.takes_exactly() || call.ret > 0 && call.does_not_wait())
+        {
             (true, _) => {
                 let sum = lens.iter().fold(0usize, |sum, len| sum.saturating_add(*len));
                 if call.certainty.has(Reason::NotReturned) {

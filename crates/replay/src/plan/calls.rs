@@ -392,6 +392,10 @@ impl Planner<'_> {
         let line = &mut self.lines[index];
         let foreign = line.foreign;
         let own_root = self.world.has_own_root(event.thread);
+        let keeps_messages = how.stream
+            && self.world.descriptors(event.thread).is_some_and(|table| {
+                table.get(call.args[0] as i32).is_some_and(|open| open.description.keeps_messages())
+            });
         let packed = match line.pack(self.trace, call, said, ret, verifies, &links.paths) {
             Ok(packed) => packed,
             Err(error) => {
@@ -400,6 +404,7 @@ impl Planner<'_> {
             }
         };
         packed.stream = how.stream;
+        packed.messages = keeps_messages;
         packed.scan = how.scan;
         packed.shared_table = how.shared_table;
         packed.certainty = how.certainty;

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod in_flight;
+mod messages;
 mod races;
 mod stuck;
 mod timed;
