@@ -79,6 +79,9 @@ pub fn apply(target: Target<'_>, node: &Node, kind: NodeKind, built: &mut Built)
     Ok(())
 }
 
+/// That everybody may execute a file.
+pub const EXECUTE: u32 = 0o111;
+
 /// Returns the recorded permissions, or some that allow what users did with the file.
 fn permissions(node: &Node, kind: NodeKind) -> u32 {
     let about = &node.about;
@@ -87,8 +90,10 @@ fn permissions(node: &Node, kind: NodeKind) -> u32 {
         (None, NodeKind::Directory) if about.writers && about.taken_from => 0o777,
         (None, NodeKind::Directory) if about.writers => 0o777 | STICKY,
         (None, NodeKind::Directory) => 0o755,
-        (None, _) if about.writers => 0o666,
-        (None, _) => 0o644,
+        (None, _) => {
+            let execute = if about.executable { EXECUTE } else { 0 };
+            execute | if about.writers { 0o666 } else { 0o644 }
+        }
     }
 }
 

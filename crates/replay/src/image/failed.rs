@@ -5,6 +5,7 @@ use syscalls::abi::files::{O_CREAT, O_DIRECTORY, O_NOFOLLOW, R_OK, W_OK};
 use syscalls::{Act, flags};
 
 use super::ImageError;
+use super::attributes::EXECUTE;
 use super::fold::{Asked, Fold, PathArg};
 use super::tree::{NodeId, NodeKind};
 
@@ -209,7 +210,8 @@ impl Fold<'_> {
     fn at_most(&mut self, node: NodeId, mode: u32) {
         let node = self.tree.node_mut(node);
         if node.initial && !node.changed.mode {
-            node.about.mode.get_or_insert(mode);
+            let execute = if node.about.executable { EXECUTE } else { 0 };
+            node.about.mode.get_or_insert(mode | execute);
         }
     }
 }

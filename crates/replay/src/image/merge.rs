@@ -371,6 +371,7 @@ impl Tree {
         about.text = about.text.take().or(other.text);
         about.writers |= other.writers;
         about.taken_from |= other.taken_from;
+        about.executable |= other.executable;
         if let Some(who) = other.writer {
             about.written_by(who);
         }

@@ -3,7 +3,7 @@
 use model::Contents;
 use model::contents::piece;
 use syscalls::abi::files::{
-    O_ACCMODE, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_TMPFILE_ALONE, O_TRUNC, X_OK,
+    O_ACCMODE, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_PATH, O_TMPFILE_ALONE, O_TRUNC, W_OK, X_OK,
 };
 use syscalls::abi::tasks::{MS_BIND, MS_MOVE};
 use syscalls::record::{Identity, RESULT, part};
@@ -150,8 +150,12 @@ impl Fold<'_> {
                 }
             }
             Act::Access => {
-                if asked.flags(&flags::ACCESS) & X_OK != 0 {
+                let wished = asked.flags(&flags::ACCESS);
+                if wished & X_OK != 0 {
                     self.is_executable(node);
+                }
+                if wished & W_OK != 0 {
+                    self.tree.node_mut(node).about.written_by(asked.who);
                 }
             }
             Act::Mount => {}
@@ -181,9 +185,7 @@ impl Fold<'_> {
     /// Marks a file as executable.
     pub fn is_executable(&mut self, node: NodeId) {
         let node = self.tree.node_mut(node);
-        if node.kind == NodeKind::File && !node.changed.mode {
-            node.about.mode.get_or_insert(0o755);
-        }
+        node.about.executable |= !node.changed.mode;
     }
 
     fn listed(&mut self, asked: &Asked, node: NodeId) -> Result<(), ImageError> {

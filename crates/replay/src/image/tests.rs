@@ -224,6 +224,22 @@ fn refusals_tell_permissions() {
 }
 
 #[test]
+fn who_may_execute_a_file_could_do_so() {
+    const EXECUTABLE: u64 = 1;
+    let mut r = Recording::new("/w");
+    for name in ["program", "secret", "directory", "told"] {
+        r.call("access", &[1, EXECUTABLE], &[(0, format!("{name}\0").as_bytes())], 0);
+    }
+    r.open("secret", 0, EACCES);
+    r.paths("mkdir", &["directory/new"], EEXIST);
+    r.stat("told", stat(1, 5, 0o100710));
+    let image = r.image();
+    let mode = |path| fs::metadata(image.path(path)).unwrap().mode() & 0o7777;
+    assert_eq!((mode("w/program"), mode("w/secret")), (0o755, 0o111));
+    assert_eq!((mode("w/directory"), mode("w/told")), (0o755, 0o710));
+}
+
+#[test]
 fn hard_links_are_one_file() {
     let mut r = Recording::new("/w");
     r.open("a", 0, 3).told(stat(1, 10, 0o100644).size(3).links(2));

@@ -75,6 +75,8 @@ pub struct About {
     pub writers: bool,
     /// A user removed another user's file from it.
     pub taken_from: bool,
+    /// Somebody executed it, or was told that he may.
+    pub executable: bool,
     /// Number of links.
     pub links: Option<u32>,
     /// Length of a symbolic link's text.

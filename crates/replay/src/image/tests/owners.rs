@@ -8,6 +8,7 @@ use super::{O_CREAT, O_EXCL, O_RDWR};
 const SAME: u64 = u32::MAX as u64;
 const SOMEBODY: u64 = 1001;
 const ANOTHER: u64 = 1002;
+const WRITABLE: u64 = 2;
 
 fn is_root() -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
@@ -37,6 +38,7 @@ fn what_a_user_makes_names_in_is_his_and_root_proves_nothing() {
     become_user(&mut r, SOMEBODY);
     r.open("mixed/his", O_RDWR | O_CREAT | O_EXCL, 5);
     r.open("his", O_RDWR, 6).told(stat(1, 10, 0o100644).size(1));
+    r.call("access", &[1, WRITABLE], &[(0, b"writable\0")], 0);
     // The child inherits its parent's ids.
     r.by(2).open("child/file", O_RDWR | O_CREAT | O_EXCL, 5);
     r.numbers("setfsuid", &[ANOTHER], 0);
@@ -44,6 +46,7 @@ fn what_a_user_makes_names_in_is_his_and_root_proves_nothing() {
     let image = r.image();
     assert_eq!(about(&image, "w/mixed"), (1001, 1001, 0o755));
     assert_eq!(about(&image, "w/roots"), (0, 0, 0o755));
+    assert_eq!(about(&image, "w/writable"), (1001, 1001, 0o644));
     assert_eq!(about(&image, "w/child"), (0, 0, 0o755));
     assert_eq!(about(&image, "w/files"), (1002, 0, 0o755));
 }
