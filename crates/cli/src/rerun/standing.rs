@@ -14,9 +14,13 @@ use stats::chains::{Chains, Spelled};
 /// Maximum size of a file of code that is looked through, and number of files.
 const FILE_MAX: u64 = 512 << 20;
 const FILES_MAX: usize = 16;
-/// Number of callers, and of places, that are told.
+/// Number of libraries that are looked through, and their bytes.
+const LIBRARIES_MAX: usize = 4096;
+const LIBRARIES_BYTES_MAX: usize = 2 << 30;
+/// Number of callers, of places, and of libraries that are told.
 const CALLERS_SHOWN: usize = 32;
 const PLACES_SHOWN: usize = 3;
+const LIBRARIES_SHOWN: usize = 8;
 
 /// A thread's place and its callers, the innermost one first.
 pub struct Standing {
@@ -106,13 +110,16 @@ pub fn of_libraries(stood: &Stood) -> Option<String> {
             files.push(path);
         }
     }
-    let told = files.into_iter().take(FILES_MAX).filter_map(|path| {
+    let mut bytes_left = LIBRARIES_BYTES_MAX;
+    let told = files.into_iter().take(LIBRARIES_MAX).filter_map(|path| {
         let file = Path::new(OsStr::from_bytes(path));
         let name = file.file_name()?.to_string_lossy();
         if EVERYWHERE.iter().any(|begin| name.starts_with(begin)) {
             return None;
         }
-        let untold = supervisor::untold(&code_of(file)?)?;
+        let code = code_of(file)?;
+        bytes_left = bytes_left.checked_sub(code.len())?;
+        let untold = supervisor::untold(&code)?;
         if untold.has_interpreter && path == stood.exe.as_os_str().as_bytes() {
             return None;
         }
@@ -121,9 +128,13 @@ pub fn of_libraries(stood: &Stood) -> Option<String> {
         let kinds: Vec<&str> = kinds.into_iter().collect();
         (!kinds.is_empty()).then(|| format!("{} ({})", escaped(name.as_bytes()), kinds.join(", ")))
     });
-    let told: Vec<String> = told.collect();
+    let mut told: Vec<String> = told.collect();
+    let more = told.len().saturating_sub(LIBRARIES_SHOWN);
+    told.truncate(LIBRARIES_SHOWN);
     (!told.is_empty()).then(|| {
-        format!("perhaps code that asks the processor, which no call gives: {}", told.join(", "))
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let told = told.join(", ");
+        format!("perhaps code that asks the processor, which no call gives: {told}{more}")
     })
 }
 
