@@ -378,6 +378,10 @@ impl Actor<'_> {
             let what = "device nodes not made: empty files are in their place";
             Outcome::count(&mut self.tally.withheld, what, 1);
         }
+        if self.maker.small_pages {
+            let what = "huge pages not taken: ordinary ones are in their place";
+            Outcome::count(&mut self.tally.withheld, what, 1);
+        }
         if self.maker.limited {
             Outcome::count(&mut self.tally.withheld, "limits not raised so far", 1);
         }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use syscalls::Act;
 use syscalls::abi::errno::{self, EAGAIN, EINTR};
 use syscalls::abi::files::S_IFMT;
-use syscalls::flags::RWF;
+use syscalls::flags::{MFD, RWF};
 use syscalls::operations::{Cousin, OPERATIONS_FIRST};
 use syscalls::record::part;
 use syscalls::shape::{Arg, ArgKind, Dir, Extent, FlagSet, Len, Of};
@@ -51,6 +51,9 @@ const GIVEN_MAX: usize = 1 << 20;
 const TEXT_MAX: usize = 8192;
 /// RWF_NOWAIT: a transfer moves what it can without waiting for a disk.
 const NOWAIT: usize = libc::RWF_NOWAIT as usize;
+/// That a file in memory has huge pages, and of which size.
+const HUGE_PAGES: usize =
+    (libc::MFD_HUGETLB | libc::MFD_HUGE_MASK << libc::MFD_HUGE_SHIFT) as usize;
 /// Set-user-id and set-group-id.
 pub const PRIVILEGE_BITS: usize = SET_USER_ID | SET_GROUP_ID;
 const SET_USER_ID: usize = 0o4000;
@@ -126,6 +129,8 @@ pub struct Maker {
     pub withheld: bool,
     /// A regular file was created in place of a device node.
     pub stands_in: bool,
+    /// Ordinary pages are in the place of huge ones.
+    pub small_pages: bool,
     /// A limit was raised less than recorded.
     pub limited: bool,
     /// Content was copied that cannot be shared here.
@@ -165,6 +170,7 @@ impl Maker {
             only_directory: false,
             withheld: false,
             stands_in: false,
+            small_pages: false,
             limited: false,
             copied: false,
             short: false,
@@ -231,6 +237,7 @@ impl Maker {
         self.moved = 0;
         self.withheld = false;
         self.stands_in = false;
+        self.small_pages = false;
         self.limited = false;
         self.copied = false;
         self.only_directory = false;
@@ -264,6 +271,12 @@ impl Maker {
                 // Data that was cached when recorded may have to come from the disk now.
                 ArgKind::Flags(set) if std::ptr::eq(set, &raw const RWF) => {
                     Value::Number(self.number(number) & !NOWAIT)
+                }
+                // They are a resource of the whole machine.
+                ArgKind::Flags(set) if std::ptr::eq(set, &raw const MFD) && call.ret >= 0 => {
+                    let flags = self.number(number);
+                    self.small_pages = flags & HUGE_PAGES != 0;
+                    Value::Number(flags & !HUGE_PAGES)
                 }
                 _ => continue,
             };

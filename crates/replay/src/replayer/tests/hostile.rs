@@ -138,3 +138,15 @@ fn nothing_is_sent_to_a_name() {
     let came = outside.recv(&mut [0; 64]).expect_err("nothing came");
     assert_eq!(came.kind(), ErrorKind::WouldBlock);
 }
+
+/// Huge pages are the whole machine's.
+#[test]
+fn huge_pages_are_not_taken() {
+    let mut r = threads_with_a_pipe();
+    let huge = u64::from(libc::MFD_CLOEXEC | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB);
+    r.by(1).call("memfd_create", &[1, huge], &[(0, b"huge\0")], 5);
+    r.write(5, b"no huge page takes a write");
+    let outcome = replayed(&r);
+    assert!(outcome.agrees(), "{:?}", outcome.mismatches);
+    assert_eq!(outcome.withheld.values().sum::<u64>(), 1, "{:?}", outcome.withheld);
+}
