@@ -180,6 +180,7 @@ fn main() -> ExitCode {
         });
         trials.add_for_both("what_the_kernel_copied_is_told", None, copies);
         trials.add_for_both("large_files_are_copied_or_told", no_python, large);
+        trials.add_for_both("code_in_memory", no_python, code_in_memory);
         let missing = trials::missing(&["gcc"]);
         trials.add_for_both("libraries_are_looked_at_once", missing, libraries);
         let missing = trials::missing(&["gdb"]);
@@ -327,6 +328,18 @@ fn large(stage: &Stage, who: Who) -> Result<(), Complaint> {
         recording.is_clean()?;
     }
     Ok(())
+}
+
+/// Code that a program maps from a file in memory comes from no file system.
+fn code_in_memory(stage: &Stage, who: Who) -> Result<(), Complaint> {
+    let script = "\
+import mmap, os
+fd = os.memfd_create('made')
+os.write(fd, b'\\xc3' * 4096)
+mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)";
+    let recording = Recording::new(stage, who, &[], &["python3", "-c", script])?;
+    let outcome = recording.rerun(stage, &[])?;
+    recording.is_told(&outcome, FAILED, &["code from a file in memory", "/memfd:made"])
 }
 
 /// What a file held before a call is there once more when gdb goes back.

@@ -28,6 +28,8 @@ const FILES_MAX: usize = 1 << 16;
 const MAPPED_MAX: usize = 1 << 20;
 /// Maximum number of files that differ which are named.
 const NAMED_MAX: usize = 8;
+/// How the path begins of files that `memfd_create` makes.
+const IN_MEMORY: &[u8] = b"/memfd:";
 
 /// Why a recording cannot be re-executed.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +71,9 @@ pub enum Refusal {
     /// Files are not what they were.
     #[error("files that the program loads have changed since: {}", .0.join("; "))]
     Changed(Vec<String>),
+    /// Code that is in no file system.
+    #[error("it maps code from a file in memory ({0}), which a re-execution does not have")]
+    CodeInMemory(String),
     /// There are more signals than are kept.
     #[error("more than {SIGNALS_MAX} signals arrived")]
     TooManySignals,
@@ -166,6 +171,10 @@ impl Survey {
                 // Its bytes were in the trace before.
                 if *was_mapped {
                     continue;
+                }
+                if file.path.starts_with(IN_MEMORY) {
+                    let name = render::escape::escaped(&file.path);
+                    return Err(Refusal::CodeInMemory(name));
                 }
                 changed.push(format!("{}: {how}", render::escape::escaped(&file.path)));
             } else {
