@@ -414,7 +414,9 @@ fn under_filters(stage: &Stage, who: Who) -> Result<(), Complaint> {
         let mut record = place.command(&stage.reenact);
         record.args(["record", "--force"]).args(more).arg("--output");
         record.arg(place.trace("filter.rnt")).arg("--").arg(&binary).arg("7");
-        place.run(&mut record)?.success("record")?;
+        let output = place.run(&mut record)?.success("record")?.text();
+        let cases = output.lines().filter(|line| line.ends_with(": 0")).count();
+        ensure!(cases == 6 && output.lines().count() == cases, "{more:?}: {output}");
         let events = events(stage, &place, "filter.rnt")?;
         let has = |name: &str| {
             events.iter().any(|event| event["file"].as_str().is_some_and(|f| f.ends_with(name)))
